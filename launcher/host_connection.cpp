@@ -52,7 +52,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
     return pointers;
 }
 
-/// In a session of its own, with the signals as at a login.
+/// Starts the process in a new session, with the signals of a login shell.
 int spawn(const HostCommand& command, const std::array<int, 3>& descriptors, pid_t& pid) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
@@ -85,7 +85,7 @@ int code_of(int status) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/// ssh says last what it failed of.
+/// ssh writes the reason of its failure last.
 std::string last_line(std::string_view text) {
     auto rest = trimmed(text);
     const auto end = rest.find_last_of("\r\n");
@@ -142,7 +142,7 @@ void HostConnection::write_next() {
         boost::asio::buffer(*unsent_.front()),
         [this](const boost::system::error_code& ec, std::size_t) {
             if (ec == boost::asio::error::operation_aborted) return;
-            // One that reads no more is about to end.
+            // A process that reads no more is about to end.
             unsent_.pop_front();
             if (ec) unsent_.clear();
             if (!unsent_.empty()) write_next();
@@ -154,8 +154,8 @@ void HostConnection::read_on() {
         if (stream->pipe.is_open() && !stream->is_reading) read(*stream);
 }
 
-/// Waits without reading: a read that has completed, and whose handler has not run, would keep its
-/// bytes when the process is reaped between the two.
+/// Waits without reading: if the process were reaped after a read has completed but before its
+/// handler has run, the bytes of that read would come too late.
 void HostConnection::read(Stream& stream) {
     stream.is_reading = true;
     stream.pipe.async_wait(
@@ -170,7 +170,7 @@ void HostConnection::read(Stream& stream) {
         });
 }
 
-/// As ::read.
+/// Returns what ::read returns.
 ssize_t HostConnection::read_now(Stream& stream) {
     ssize_t size = 0;
     do {
@@ -180,8 +180,8 @@ ssize_t HostConnection::read_now(Stream& stream) {
     return size;
 }
 
-/// What was written before the process ended. Not up to the end of the file: a master connection
-/// that ssh leaves in the background has the same standard error.
+/// Reads what was written before the process ended. It does not wait for the end of the file: a
+/// master connection that ssh leaves in the background shares the standard error.
 void HostConnection::drain(Stream& stream) {
     if (!stream.pipe.is_open()) return;
     while (read_now(stream) > 0) {

@@ -30,18 +30,18 @@ struct HostCommand {
     std::vector<std::string> arguments;
     /// "NAME=value"
     std::vector<std::string> environment;
-    /// Of open descriptors: this process may have raised its own.
+    /// The limit of open descriptors for the program: this process may have raised its own.
     std::optional<rlimit> descriptor_limit;
 };
 
-/// The shell of one host of FanOut: the process that leads to its node (ssh, or on this machine
-/// ddprun itself) and the three pipes to it. The process is in a session of its own: a Ctrl-C of
-/// the terminal is handed to the nodes as a signal, and must not cut the connections.
+/// Runs the process that leads to the node of one host for FanOut (ssh, or ddprun itself on this
+/// machine), with three pipes to it. The process has its own session: a terminal's Ctrl-C is sent
+/// to the nodes as a signal, and must not cut the connections.
 class HostConnection {
 public:
     struct Callbacks {
         std::function<void(FanOut::Event event)> post;
-        /// Of the node, once the job has begun.
+        /// Output of the node, once the job has begun.
         std::function<void(int descriptor, std::string text)> output;
         std::function<bool()> is_output_full;
     };
@@ -49,7 +49,7 @@ public:
         int host = 0;
         std::string token;
         bool is_ssh = true;
-        /// Its output is the only one: bytes go on as they come.
+        /// This host is the only one, so its output is passed on byte for byte as it arrives.
         bool is_alone = false;
     };
 
@@ -58,15 +58,15 @@ public:
     HostConnection(const HostConnection&) = delete;
     HostConnection& operator=(const HostConnection&) = delete;
 
-    /// An errno.
+    /// Returns an errno.
     int start(const HostCommand& command);
     pid_t pid() const { return pid_; }
     void send(std::shared_ptr<const std::string> bytes);
-    /// What comes from now on is output of the node.
+    /// From now on all bytes are output of the node.
     void begin_node() { has_begun_ = true; }
     void read_on();
     void kill() const;
-    /// The process has ended and was waited for.
+    /// The process has ended and was reaped.
     void reaped(int status);
 
 private:
@@ -97,7 +97,7 @@ private:
     bool has_begun_ = false;
     AnswerReader answers_;
     agent::FrameReader frames_;
-    /// What ssh, or a start-up file of the host, wrote before the job began: the end of it.
+    /// The end of what ssh, or a start-up file of the host, wrote before the job began.
     std::string words_;
     pid_t pid_ = -1;
 };

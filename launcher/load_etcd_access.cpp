@@ -16,8 +16,8 @@ namespace {
 
 using File = EtcdAccessChoice::File;
 
-/// Of Debian, Fedora, openSUSE, Alpine. Not those that OpenSSL was built with: a static program is
-/// started on all of them.
+/// The lists of Debian, Fedora, openSUSE and Alpine. OpenSSL's built-in path is not used, since a
+/// static program is started on all of them.
 constexpr std::array<const char*, 5> lists_of_authorities{
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -34,7 +34,7 @@ Result<tls::PemFile> read(const File& file, bool has_key = false) {
 Result<tls::PemFile> authorities_of(
     const EtcdAccessChoice& choice, const Environment& environment) {
     if (choice.authorities) return read(*choice.authorities);
-    // As OpenSSL's own programs.
+    // As OpenSSL's own programs do.
     if (const auto file = value_of(environment, "SSL_CERT_FILE"); file && !file->empty())
         return read({"SSL_CERT_FILE", std::string{*file}});
     for (const auto* path : lists_of_authorities)

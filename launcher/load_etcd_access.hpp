@@ -8,8 +8,8 @@
 
 namespace ddprun::launcher {
 
-/// Reads certificates, key and password where they are. On error the code is EINVAL and the context
-/// is the sentence to show.
+/// Reads certificates, key and password from their files. On error the code is EINVAL and the
+/// context is the message to show.
 Result<witness::EtcdAccess> load_etcd_access(
     const EtcdAccessChoice& choice, const Environment& environment);
 

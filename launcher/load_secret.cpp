@@ -11,7 +11,7 @@ namespace ddprun::launcher {
 Result<std::optional<tls::SecretSource>> load_secret(const SecretChoice& choice) {
     using Place = SecretChoice::Place;
     if (choice.place == Place::none) return std::optional<tls::SecretSource>{};
-    // The first handshake, in a process that runs already, would find it out with an abort.
+    // Checked here: otherwise the first handshake of the running process would abort.
     if (auto checked = tls::check_openssl(); !checked)
         return Failure{checked.error().code, choice.origin + ": " + checked.error().context};
     if (choice.place == Place::variable)

@@ -8,8 +8,8 @@
 
 namespace ddprun::launcher {
 
-/// Reads the secret where it is, and makes the file of --secure. On error the code is EINVAL and
-/// the context is the sentence to show.
+/// Reads the secret from where it is, and makes the file of --secure if needed. On error the code
+/// is EINVAL and the context is the message to show.
 Result<std::optional<tls::SecretSource>> load_secret(const SecretChoice& choice);
 
 }  // namespace ddprun::launcher

@@ -20,7 +20,7 @@ std::string reason(int error_number) {
     return system_code(error_number).message();
 }
 
-/// A fresh folder for this user alone.
+/// Makes a new folder that only this user can access.
 Result<std::string> make_fresh_folder(const OutputSpec& spec) {
     const bool is_torchs = spec.plan.layout == agent::LogLayout::torchrun;
     auto path = spec.temporary_folder + (is_torchs ? "/torchelastic_XXXXXX" : "/ddprun_XXXXXX");
@@ -53,7 +53,7 @@ Result<> make_log_folder(OutputSpec& spec, std::string& notice) {
     if (!spec.has_files) return {};
     auto path = spec.log_dir.empty() ? make_fresh_folder(spec) : make_named_folder(spec);
     if (!path) return path.error();
-    // A worker may change its folder before it writes its error file.
+    // Absolute, since a worker may change its folder before it writes its error file.
     std::error_code failed;
     spec.plan.log_dir = std::filesystem::absolute(*path, failed).lexically_normal().string();
     if (failed) spec.plan.log_dir = *path;

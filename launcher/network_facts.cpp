@@ -29,7 +29,7 @@ namespace {
 
 using client::BlockingSocket;
 
-/// Listens on all addresses of both families where there are two.
+/// Listens on all addresses, of both families if there are two.
 int try_to_listen(std::uint16_t port) {
     const Descriptor six{::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     sockaddr_in6 any{};
@@ -64,7 +64,7 @@ void look_at_ports(NetworkFacts& facts, const PortRange& ports) {
     }
 }
 
-/// The address that packets to it would have: nothing is sent.
+/// The local address of packets to this address; nothing is sent.
 std::string own_address_towards(const BlockingSocket::Address& there) {
     const Descriptor asked{::socket(there.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
     const auto* address = reinterpret_cast<const sockaddr*>(&there.storage);
@@ -83,7 +83,7 @@ int mtu_of(const std::string& interface) {
     return mtu;
 }
 
-/// The Date of an answer, in seconds since 1970.
+/// The Date header of an answer, in seconds since 1970.
 std::optional<std::int64_t> date_in(std::string_view head) {
     constexpr std::string_view name = "\r\nDate: ";
     const auto at = head.find(name);
@@ -95,7 +95,7 @@ std::optional<std::int64_t> date_in(std::string_view head) {
     return ::timegm(&parts);
 }
 
-/// Asks for /healthz.
+/// Requests /healthz.
 void talk(BlockingSocket& socket, NetworkFacts& facts, Instant deadline) {
     const auto sent = socket.send(
         "GET /healthz HTTP/1.1\r\nHost: " + facts.endpoint.to_string() + "\r\n\r\n", deadline);
@@ -144,8 +144,8 @@ void look_at_endpoint(NetworkFacts& facts, const SystemInfo& system) {
     }
 }
 
-/// Gloo's variable is a list of names; a name of NCCL's may be the begin of one, or have '^' or
-/// '='.
+/// Gloo's variable is a list of names; NCCL's may have the beginning of a name, or begin with '^'
+/// or '='.
 void look_at_variables(NetworkFacts& facts, const SystemInfo& system) {
     const auto text = value_of(system.environment, "GLOO_SOCKET_IFNAME");
     if (!text) return;

@@ -7,7 +7,8 @@
 namespace ddprun::launcher {
 
 /// Looks at this machine, and tries the endpoint of this job: a few seconds at most. Nothing that
-/// it opens stays open. `file_problem`: of the descriptors that the job needs, or empty.
+/// it opens stays open. `file_problem`: what is wrong with the limit of descriptors for this job,
+/// or empty.
 NetworkFacts network_facts(
     const JobSpec& spec, const SystemInfo& system, const std::string& file_problem);
 

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* program_name = "ddprun";
 
-/// Not through a link, and not where another user may write.
+/// Follows no link, and rejects a folder to which another user may write.
 std::optional<struct stat> look_at_own(const fs::path& path, mode_t kind) {
     struct stat status {};
     const bool is_own = ::lstat(path.c_str(), &status) == 0 && (status.st_mode & S_IFMT) == kind &&
@@ -29,7 +29,7 @@ std::optional<struct stat> look_at_own(const fs::path& path, mode_t kind) {
     return is_own ? std::optional{status} : std::nullopt;
 }
 
-/// The program and nothing else: a copy that is being made has another file beside it.
+/// The folder has the program and nothing else: an unfinished copy has another file beside it.
 bool is_finished_copy(const fs::path& folder) {
     std::error_code error;
     for (fs::directory_iterator entry{folder, error}, end; !error && entry != end;
@@ -51,14 +51,15 @@ std::vector<ProgramCopy> copies_in(const fs::path& cache) {
     return copies;
 }
 
-/// Each process of a copy holds a shared lock on it, on whichever host, where the file system has
-/// locks between hosts. One that is executed on this host cannot be opened for writing either.
+/// Removes a copy that no process uses. Each process of a copy holds a shared lock on it, on
+/// whichever host, if the file system has locks between hosts. A copy that is executed on this host
+/// also cannot be opened for writing.
 void remove_unless_used(const fs::path& folder) {
     if (!is_finished_copy(folder)) return;
     const auto program = folder / program_name;
     const int opened = ::open(program.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (opened < 0) return;
-    // Looked at again under the lock: another host may just have begun to put a copy there.
+    // Checked again under the lock: another host may just have begun to put a copy there.
     if (::flock(opened, LOCK_EX | LOCK_NB) == 0 && is_finished_copy(folder) &&
         ::unlink(program.c_str()) == 0)
         ::rmdir(folder.c_str());
@@ -75,7 +76,7 @@ void keep_few_program_copies(const std::string& own_target) {
     if (program.filename() != program_name || !is_copy_name(own) ||
         !look_at_own(cache, S_IFDIR))
         return;
-    // Stays open: the lock ends with the process, and with the agent that is forked from it.
+    // Stays open: the lock lasts until this process and the agent forked from it have ended.
     const int opened = ::open(program.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (opened < 0 || ::flock(opened, LOCK_SH | LOCK_NB) != 0) return;
     for (const auto& name : old_copies(copies_in(cache), own, std::time(nullptr)))

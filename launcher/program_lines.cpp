@@ -17,7 +17,7 @@
 namespace ddprun::launcher {
 namespace {
 
-/// nvidia-smi hangs when its driver does: it gets ten seconds, less each poll that returned early.
+/// nvidia-smi hangs when its driver does, so it gets ten seconds (less when a poll returns early).
 constexpr int most_looks = 100;
 constexpr int look_ms = 100;
 constexpr std::size_t most_bytes = 64 * 1024;
@@ -40,7 +40,7 @@ pid_t start(const std::vector<std::string>& command, int output) {
     return failed == 0 ? child : -1;
 }
 
-/// Reads until end of file; empty when that does not come in time or the output is too long.
+/// Reads until end of file; none when that does not come in time or the output is too long.
 std::optional<std::string> read_all(int input) {
     std::string text;
     std::array<char, 4096> chunk{};
@@ -57,7 +57,7 @@ std::optional<std::string> read_all(int input) {
     return std::nullopt;
 }
 
-/// The wait status of a program that is about to end; empty when it hangs in the kernel.
+/// The wait status of a program that is about to end; none when it hangs in the kernel.
 std::optional<int> reap(pid_t child) {
     constexpr int attempts = 200;
     for (int attempt = 0; attempt < attempts; ++attempt) {

@@ -12,7 +12,7 @@ namespace ddprun::launcher {
 /// behind, and no child unless it hangs in the kernel.
 std::string output_of(const std::vector<std::string>& command);
 
-/// How many lines of that output begin so.
+/// How many lines of that output have this prefix.
 int count_lines_of(const std::vector<std::string>& command, std::string_view beginning);
 
 }  // namespace ddprun::launcher

@@ -38,7 +38,7 @@
 namespace ddprun::launcher {
 namespace {
 
-/// Programs that ssh starts (ProxyCommand) have no use for the job's secret, nor for a password.
+/// Programs that ssh starts (ProxyCommand) must get neither the job's secret nor a password.
 Environment environment_of_ssh(Environment environment) {
     environment.erase(secret_variable);
     environment.erase(etcd_password_variable);
@@ -52,12 +52,12 @@ std::vector<std::string> entries_of(const Environment& environment) {
     return entries;
 }
 
-/// As this machine would choose it; empty where it has no Python or no such script.
+/// The interpreter that this machine would choose; empty when it has no Python or no such script.
 std::string python_here(const Options& options, const SystemInfo& system) {
     if (options.has_flag("no-python") || options.find("python")) return {};
     CommandRequest request;
     request.words = options.command;
-    request.is_module = true;  // the script need not be here
+    request.is_module = true;  // the script need not exist on this machine
     request.own_path = system.own_path;
     request.own_target = system.own_target;
     const auto command = find_worker_command(request, system.environment, system.look_at);
@@ -233,8 +233,8 @@ void HostsRunner::connect(int host) {
     at(host).send(asked);
 }
 
-/// The same for every host. Made before the first connection is: later it would compete with the
-/// encryption of all of them.
+/// The same for every host. Made before the first connection: later it would compete with the
+/// encryption of all connections.
 std::shared_ptr<const std::string> HostsRunner::question() {
     if (question_) return question_;
     std::ifstream file("/proc/self/exe", std::ios::binary);
@@ -246,7 +246,7 @@ std::shared_ptr<const std::string> HostsRunner::question() {
     return question_;
 }
 
-/// The user's settings of ssh may give the host another name than the network does.
+/// In the user's ssh settings a host may have another name than in the network.
 std::string HostsRunner::first_address(int host) {
     auto& address = addresses_[host];
     if (address.empty())
@@ -275,7 +275,7 @@ void HostsRunner::start_nodes(const std::vector<int>& hosts) {
     }
 }
 
-/// The same program as this one, with everything of this machine's environment.
+/// Starts the same program on this machine, with all of its environment.
 void HostsRunner::start_here(int host, const std::vector<std::string>& arguments) {
     auto environment = system_.environment;
     std::erase_if(environment, [](const auto& entry) {

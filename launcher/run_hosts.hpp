@@ -7,8 +7,8 @@
 
 namespace ddprun::launcher {
 
-/// The job of --hosts from the first connection to the exit code. Returns what main returns.
-/// Requires: find_program found `ssh` unless every place is here.
+/// Runs a job of --hosts from the first connection to the exit code. Returns what main returns.
+/// Requires: find_program found `ssh`, unless every place is on this machine.
 int run_hosts(
     const HostJob& job,
     const SystemInfo& system,

@@ -58,15 +58,15 @@ int show(const std::string& text) {
     return exit_codes::internal_error;
 }
 
-/// 1 where a line is bad, so that a script can ask.
+/// Returns 1 when a line is bad, so that a script can check it.
 int show_network(const NetworkFacts& facts) {
     const auto page = network_page(facts);
     const int code = show(page.text);
     return page.problem_count > 0 ? exit_codes::failed : code;
 }
 
-/// The job ends before it begins: reported on the screen in the requested form, and in the report
-/// file, which would otherwise still hold the report of an earlier job.
+/// The job ends before it begins. That is reported on the screen in the requested form, and in the
+/// report file, which would otherwise still hold the report of an earlier job.
 int refuse(
     const Failure& failure, const Options& options, const SystemInfo& system, bool is_as_torchrun) {
     const int exit_code = exit_code_before_start(failure, is_as_torchrun);
@@ -79,7 +79,7 @@ int refuse(
     report.run_id = run_id;
     report.host = system.host_name;
     if (!options.command.empty()) report.program = options.command.front();
-    // Two lines at most: what is wrong, and what to do.
+    // Two lines at most: the error and the advice.
     const auto text =
         "ddprun: " + failure.context + "\n" + (is_usage ? "try 'ddprun --help'\n" : "");
     if (const auto link = read_host_link(system.environment)) {
@@ -112,8 +112,8 @@ int complete(const Given& given, const SystemInfo& system) {
     return refuse(failure, Options{}, system, false);
 }
 
-/// Standard input is the connection of the `ddprun --hosts` that started this node: it is the
-/// keeper's, and the workers have none.
+/// Standard input is the connection of the `ddprun --hosts` that started this node: the keeper
+/// keeps it, and the workers get none.
 int take_connection() {
     const int commands = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (const int none = ::open("/dev/null", O_RDONLY | O_CLOEXEC); none >= 0) {
@@ -123,7 +123,8 @@ int take_connection() {
     return commands;
 }
 
-/// What this machine must have before a host is contacted. Empty where all hosts are this machine.
+/// Checks what this machine needs before a host is contacted. Empty when all hosts are this
+/// machine.
 Result<std::string> path_of_ssh(const HostJob& job, const SystemInfo& system) {
     constexpr int per_host = 3;
     constexpr int besides = 32;
@@ -139,9 +140,9 @@ Result<std::string> path_of_ssh(const HostJob& job, const SystemInfo& system) {
     return find_program("ssh", system.environment, system.look_at);
 }
 
-/// What --hosts adds to an ordinary start: what is sent to the machines is this program.
-/// With the job's secret as its variable: each node gets it through its connection. By --secure each
-/// home would have another one.
+/// Adds what --hosts needs beyond an ordinary start: the program that is sent to the machines is
+/// this one, and the job's secret is in its variable, since each node gets it through its
+/// connection. With --secure each home would have another secret.
 Result<SystemInfo> with_secret(const Options& options, SystemInfo system) {
     const auto choice = choose_secret(options, system.environment);
     if (!choice) return choice.error();
@@ -187,7 +188,7 @@ int fork_and_run(
     if (notice != 0) handed_on.push_back(notice);
     const auto& attachment = config.worker.attachment;
     const bool is_terminal_read = attachment && attachment->has_terminal;
-    // Ctrl-C is the rank's, whatever stops the job; the size of the window is too.
+    // Ctrl-C belongs to the rank, whatever stops the job; so does the window size.
     if (is_terminal_read)
         for (const int signal : {SIGINT, SIGWINCH})
             if (std::find(handed_on.begin(), handed_on.end(), signal) == handed_on.end())
@@ -220,10 +221,10 @@ int run(
     const char* const* environment,
     const agent::InheritedState& start) {
     auto system = read_system_info(environment);
-    // From here on they are in no environment that a helper program of ours inherits.
+    // From now on helper programs of ddprun do not inherit them.
     ::unsetenv(secret_variable.c_str());
     ::unsetenv(etcd_password_variable.c_str());
-    // All options of a node are on its command line, whatever the login of its machine exports.
+    // All options of a node are on its command line; what the machine's login exports is ignored.
     if (read_host_link(system.environment))
         std::erase_if(
             system.environment, [](const auto& entry) { return entry.first.starts_with("PET_"); });
@@ -250,7 +251,7 @@ int run(
         return show(explain(*spec, *options, *level, server_placement(*spec, system)));
 
     auto plan = spec->output.plan;
-    if (spec->output.has_files) plan.log_dir = "/";  // it is not made yet
+    if (spec->output.has_files) plan.log_dir = "/";  // the folder does not exist yet
     const auto needed = agent::descriptors_needed(plan, spec->nproc.value);
     const auto lacking = net::lacking_descriptors(needed);
     if (options->find("explain")) return show_network(network_facts(*spec, system, lacking));
@@ -279,7 +280,7 @@ int run(
     if (const auto end = spec->deadline.allocation_end)
         config.preemption.time_left =
             std::chrono::seconds{*end} - std::chrono::milliseconds{unix_milliseconds()};
-    // Not for ddprun in a worker.
+    // A ddprun in a worker must not see it.
     config.worker.environment.erase(host_link_variable);
     if (const auto link = read_host_link(system.environment)) {
         config.report.frame_token = link->token;

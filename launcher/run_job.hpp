@@ -7,8 +7,8 @@ struct InheritedState;
 
 namespace ddprun::launcher {
 
-/// Everything between the command line and the exit code: options, the spec, what `--help`,
-/// `--version` and `--explain` print, then the fork into keeper and agent. Returns in both.
+/// Everything between the command line and the exit code: options, the spec, the output of
+/// `--help`, `--version` and `--explain`, then the fork into keeper and agent. Returns in both.
 /// Requires: no thread was ever started in this process; `start` was captured first of all.
 int run(
     int argc,

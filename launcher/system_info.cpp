@@ -35,15 +35,14 @@ Environment read_environment(const char* const* entries) {
     for (; *entries != nullptr; ++entries) {
         const std::string_view entry{*entries};
         const auto equals = entry.find('=');
-        // Of a name given twice the first counts, as for getenv.
+        // Of a name given twice the first counts, as in getenv.
         if (equals != std::string_view::npos)
             environment.emplace(entry.substr(0, equals), entry.substr(equals + 1));
     }
     return environment;
 }
 
-/// The path given to execve, made absolute: a relative one would mean something else after a
-/// change of folder.
+/// The path given to execve, made absolute: a relative one would be wrong after a change of folder.
 std::string own_path() {
     const auto* name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
     if (name == nullptr) return "";
@@ -57,7 +56,8 @@ std::string host_name() {
     return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
-/// The kernel driver's own list; where there is none (WSL, some containers), nvidia-smi's.
+/// Counts by the kernel driver's list, or, if there is none (WSL, some containers), by
+/// nvidia-smi's.
 int count_gpus() {
     int count = 0;
     std::error_code error;
@@ -89,7 +89,7 @@ std::optional<std::string> read_file(const std::string& path) {
     return text;
 }
 
-/// Whether the C library of other programs looks up hosts elsewhere too: in libnss-myhostname, for
+/// Whether other programs' C library also looks up hosts elsewhere: in libnss-myhostname, for
 /// example, which ddprun does not load.
 bool has_other_name_sources() {
     std::istringstream lines(content_of("/etc/nsswitch.conf"));
@@ -103,7 +103,7 @@ bool has_other_name_sources() {
     return false;
 }
 
-/// As PyTorch does for Gloo: the first address that a socket can be bound to.
+/// As PyTorch chooses for Gloo: the first address that a socket can be bound to.
 std::optional<std::string> own_name_address() {
     const std::optional<std::string> none =
         has_other_name_sources() ? std::nullopt : std::optional{std::string{}};
@@ -144,7 +144,8 @@ PathLook look_at(const std::string& path) {
     if (::stat(path.c_str(), &status) != 0) return look;
     look.exists = true;
     look.is_directory = S_ISDIR(status.st_mode);
-    // For the effective user, which will execute it. Root may "execute" any file with one x bit.
+    // Checked for the effective user, which will execute it. Root may "execute" any file with one x
+    // bit.
     look.is_readable = ::eaccess(path.c_str(), R_OK) == 0;
     look.is_executable = ::eaccess(path.c_str(), X_OK) == 0;
     look.id = {status.st_dev, status.st_ino};

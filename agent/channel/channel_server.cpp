@@ -21,13 +21,13 @@
 namespace ddprun::agent::channel {
 namespace {
 
-/// Each thread of this machine that runs executes a full memory barrier: a worker that has loaded a
-/// word of its page before it was written has made its own stores visible. A worker needs no
-/// barrier of its own.
+/// Makes every running thread of this machine execute a full memory barrier: if a worker has loaded
+/// a word of its page before the agent's write, its own stores before are then visible. So workers
+/// need no barrier of their own.
 void finish_loads_and_stores() {
     constexpr int barrier_of_all = 1;  // MEMBARRIER_CMD_GLOBAL
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    // Where it is not allowed, a store buffer is empty long before that.
+    // Where the call is not allowed, the pause is far longer than a store buffer keeps data.
     if (::syscall(SYS_membarrier, barrier_of_all, 0) != 0)
         std::this_thread::sleep_for(limits::save_barrier_pause);
 }
@@ -99,7 +99,7 @@ bool ChannelServer::read(int caller) {
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    // Without room for descriptors the system closes what comes.
+    // There is no room for received descriptors, so the kernel closes them.
     const auto size = ::recvmsg(found->second.native_handle(), &message, MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return true;
     if (size <= 0) {
@@ -131,12 +131,12 @@ void ChannelServer::perform(WorkerChannel::Effect& effect) {
 }
 
 void ChannelServer::give_page(const WorkerChannel::GivePage& order) {
-    // What another process has written there says nothing of this one.
+    // The page's content is from another process.
     if (order.is_new_owner) pages_.erase(order.local_rank);
     auto found = pages_.find(order.local_rank);
     if (found == pages_.end()) {
         auto page = SharedPage::make();
-        // Without a word the worker goes on without one.
+        // Without an answer the worker continues without a page.
         if (!page) {
             callers_.erase(order.caller);
             return machine_.post(WorkerChannel::Closed{order.caller});
@@ -166,7 +166,7 @@ void ChannelServer::send_line(int caller, std::string_view line, int descriptor)
         header->cmsg_len = CMSG_LEN(sizeof(int));
         std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
     }
-    // The first bytes to a new connection: there is room, or the caller is gone.
+    // The first bytes on a new connection always fit, unless the caller is gone.
     [[maybe_unused]] const auto sent =
         ::sendmsg(found->second.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -234,7 +234,7 @@ std::vector<RankSave> ChannelServer::saves() const {
 void ChannelServer::read_pages_later() {
     sample_.expires_after(save_ ? limits::save_read_interval : limits::page_read_interval);
     sample_.async_wait([this](const boost::system::error_code& ec) {
-        // Another round's, when it was over already.
+        // The page is of a round that was already over.
         if (ec || (pages_.empty() && !written_)) return;
         read_pages();
         read_pages_later();
@@ -242,7 +242,7 @@ void ChannelServer::read_pages_later() {
 }
 
 void ChannelServer::read_pages() {
-    // A library that attaches later must find them.
+    // A library that attaches later must find the worker's page.
     for (const auto& [local_rank, page] : pages_)
         page.view().write_own(save_, wait_ends_at_);
     read_progress(false);

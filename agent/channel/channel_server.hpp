@@ -44,17 +44,18 @@ private:
     std::uint64_t* words_;
 };
 
-/// The node's local listener, and the pages of its workers: made when a worker asks, kept after its
-/// death until the next round. The shell of one WorkerChannel. Lives on the agent's thread.
+/// The node's local listener, and the pages of its workers. A page is made when a worker asks for
+/// it, and kept after the worker's death until the next round. The shell of one WorkerChannel.
+/// Lives on the agent's thread.
 class ChannelServer {
 public:
     struct Owner {
         uid_t user;
         pid_t keeper;
     };
-    /// What the workers show, whenever it is something else; those that show any.
+    /// Called with what the workers show, when it changes; workers that show nothing are left out.
     struct Listeners {
-        /// The round is the listener's to name.
+        /// The listener sets the round.
         std::function<void(control::NodeProgress)> on_progress;
         std::function<void(std::vector<RankSave>)> on_saves;
     };
@@ -64,19 +65,19 @@ public:
     ChannelServer(const ChannelServer&) = delete;
     ChannelServer& operator=(const ChannelServer&) = delete;
 
-    /// Each worker's way to its page, by local rank; empty: there is no listener. `done_step`: that
-    /// earlier rounds have done.
+    /// Returns each worker's address of its page, by local rank; empty: there is no listener.
+    /// `done_step`: the last step that earlier rounds have done.
     std::vector<std::string> begin_round(int nproc, std::optional<std::uint64_t> done_step);
-    /// The output of a worker has a step; the page's own is shown where there is one.
+    /// The output of a worker contains a step; a step in the worker's page takes precedence.
     void on_step_written(int local_rank, std::uint64_t step);
-    /// A worker has ended: what all show now is passed on at once.
+    /// A worker has ended: the present state of all workers is passed on at once.
     void read_last_progress();
     /// No process attaches any more.
     void end_round();
     control::WorkProgress progress_of(int local_rank) const;
 
-    /// From the return on each rank of the round sees this at its next call, or has asked for a
-    /// step that `saves` shows. Takes some milliseconds.
+    /// After the return each rank of the round either sees this save point at its next call, or has
+    /// asked for a step that `saves` contains. Takes a few milliseconds.
     void show_save(const control::SavePoint& save, Instant wait_ends_at);
     std::vector<RankSave> saves() const;
 
@@ -84,7 +85,7 @@ private:
     using Descriptor = boost::asio::posix::stream_descriptor;
 
     void wait_for_bytes(int caller);
-    /// False: it is closed.
+    /// Returns false when the connection is closed.
     bool read(int caller);
     void perform(WorkerChannel::Effect& effect);
     void give_page(const WorkerChannel::GivePage& order);
@@ -104,11 +105,11 @@ private:
     /// By local rank.
     std::map<int, SharedPage> pages_;
     ProgressPace pace_;
-    /// From the output of a worker.
+    /// The progress from the output of workers.
     std::optional<ReadProgress> written_;
-    /// As last passed on.
+    /// The last state that was passed on.
     std::vector<RankSave> saves_;
-    /// What all pages of the round have.
+    /// The save point that all pages of the round contain.
     std::optional<control::SavePoint> save_;
     std::uint64_t wait_ends_at_ = 0;
     net::Driver<WorkerChannel> machine_;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view first_word = "ddprun-worker/1";
 constexpr std::size_t longest_language = 16;
 
-/// Up to the next space, which is taken too.
+/// Returns the text up to the next space, and removes both.
 std::string_view take_word(std::string_view& line) {
     const auto word = line.substr(0, line.find(' '));
     line.remove_prefix(std::min(word.size() + 1, line.size()));
@@ -37,7 +37,7 @@ LineReader::Next LineReader::next() {
 }
 
 std::optional<Greeting> parse_greeting(std::string_view line) {
-    // Exactly three spaces: no word is empty, and none follows the last.
+    // Exactly three spaces: no word is empty, and no text follows the last word.
     if (std::count(line.begin(), line.end(), ' ') != 3) return std::nullopt;
     if (take_word(line) != first_word) return std::nullopt;
     Greeting greeting;

@@ -9,7 +9,7 @@
 /// The lines between a worker and its agent: FORMAT.md.
 namespace ddprun::agent::channel {
 
-/// Cuts what comes into lines, however it is divided.
+/// Cuts received bytes into lines, however they were split.
 class LineReader {
 public:
     enum class State : std::uint8_t { incomplete, complete, too_long };
@@ -31,22 +31,22 @@ private:
 /// `ddprun-worker/1 TOKEN PID LANGUAGE`
 struct Greeting {
     std::string token;
-    /// As the worker itself sees it: another number outside its pid namespace.
+    /// The pid as the worker sees it, which differs in another pid namespace.
     int pid = 0;
-    /// Of the library that connects: "python", "c".
+    /// The language of the connecting library: "python", "c".
     std::string language;
 
     bool operator==(const Greeting&) const = default;
 };
 
-/// Empty: it is none.
+/// None: the line is no greeting.
 std::optional<Greeting> parse_greeting(std::string_view line);
 
 /// Without the line feed.
 inline constexpr std::string_view attached_line = "attached 1";
 std::string refused_line(std::string_view reason);
 
-/// Takes as long wherever the two differ.
+/// Compares in constant time.
 bool is_same_token(std::string_view a, std::string_view b);
 
 }  // namespace ddprun::agent::channel

@@ -17,7 +17,7 @@ namespace ddprun::agent::channel {
 namespace {
 
 constexpr int backlog = 128;
-/// Accepted before anything else is looked at.
+/// After this many callers other events have their turn.
 constexpr int callers_at_once = 64;
 constexpr auto pause_without_descriptors = std::chrono::milliseconds{100};
 
@@ -30,7 +30,7 @@ LocalPeer peer_of(int socket) {
     ucred about{};
     socklen_t size = sizeof about;
     const bool is_known = ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &about, &size) == 0;
-    // A user that exists nowhere: refused.
+    // A user number without a user, which is refused.
     if (!is_known || !net::means_one_user(about.uid).value_or(false)) about.uid = ~uid_t{};
     return {about.pid, about.uid};
 }

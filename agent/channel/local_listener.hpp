@@ -13,27 +13,28 @@
 
 namespace ddprun::agent::channel {
 
-/// The other end of a local socket, as the system says; pid 0: of another pid namespace.
+/// The peer of a local socket, as reported by the system; pid 0: the peer is in another pid
+/// namespace.
 struct LocalPeer {
     int pid = 0;
     unsigned user = 0;
 };
 
-/// Listens at an abstract local socket: no file, gone with the process, closed in every program
-/// that this process starts. Lives on the thread of its `io_context`.
+/// Listens at an abstract local socket: it is no file, vanishes with the process, and is closed in
+/// every program that this process starts. Lives on the thread of its `io_context`.
 class LocalListener {
 public:
-    /// The socket does not block, and belongs to the callee.
+    /// Passes on a non-blocking socket, which the callee owns.
     using OnCaller = std::function<void(int socket, LocalPeer peer)>;
 
     LocalListener(boost::asio::io_context& io, OnCaller on_caller);
     LocalListener(const LocalListener&) = delete;
     LocalListener& operator=(const LocalListener&) = delete;
 
-    /// At `name`, or where that is taken at one with `-` and 8 random digits behind it: of two
-    /// containers that share a network each may have a process of the same number.
+    /// Listens at `name`, or if that is taken, at `name` with `-` and 8 random digits. Two
+    /// containers that share a network may each have a process with the same pid.
     Result<> listen(const std::string& name, Random& random);
-    /// As `ss` shows it, with `@`; empty: it does not listen.
+    /// The name as `ss` shows it, with `@`; empty: not listening.
     const std::string& name() const { return name_; }
 
 private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t version_and_size = (std::uint64_t{page_bytes} << 32U) | page_version;
 
-/// A number that no phase has counts as none.
+/// An invalid number counts as no phase.
 control::WorkPhase phase_of(std::uint64_t number) {
     if (number > std::numeric_limits<std::uint8_t>::max()) return control::WorkPhase::none;
     const auto phase = static_cast<control::WorkPhase>(number);
@@ -43,7 +43,7 @@ void Page::write_own(
     const std::optional<control::SavePoint>& save, std::uint64_t wait_ends_at) const {
     write(Word::magic, page_magic);
     write(Word::version_and_size, version_and_size);
-    // A rank that reads the point finds its end.
+    // Written first, so that a rank that reads the save point also finds its end.
     write(Word::wait_ends_at, wait_ends_at);
     write(Word::save, word_of(save));
 }
@@ -51,7 +51,7 @@ void Page::write_own(
 RankSave Page::save_of(int local_rank) const {
     RankSave save;
     save.local_rank = local_rank;
-    // One more than the step; 0: never.
+    // The step plus one; 0: never asked.
     if (const auto asked = read(Word::asked); asked > 0 && asked <= step_mask)
         save.asked = asked - 1;
     const auto answer = read(Word::answer);

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <optional>
 
-/// A worker's page: FORMAT.md. Pure: wherever its memory is.
+/// A worker's page: FORMAT.md. Pure: the memory may be anywhere.
 namespace ddprun::agent::channel {
 
 inline constexpr std::size_t page_bytes = 4096;
@@ -17,7 +17,7 @@ inline constexpr std::size_t page_words = page_bytes / sizeof(std::uint64_t);
 inline constexpr std::uint64_t page_magic = 0x314e414843504444;  // "DDPCHAN1"
 inline constexpr std::uint32_t page_version = 1;
 
-/// Index of a word.
+/// The index of a word.
 enum class Word : std::uint8_t {
     magic = 0,
     version_and_size = 1,
@@ -31,24 +31,25 @@ enum class Word : std::uint8_t {
     wait_ends_at = 25,
 };
 
-/// Of the words `save` and `answer`: the ballot in the highest 8 bits, a state in the next 2, a
-/// step in the others.
+/// Layout of the words `save` and `answer`: the ballot in the highest 8 bits, a state in the next
+/// 2, a step in the others.
 inline constexpr unsigned ballot_shift = 56;
 inline constexpr unsigned state_shift = 54;
 inline constexpr std::uint64_t step_mask = (std::uint64_t{1} << state_shift) - 1;
 
-/// A view of one. The worker writes its words at any time: what is read of them may be anything.
+/// A view of a page. The worker writes its words at any time, so the values that are read may be
+/// arbitrary.
 class Page {
 public:
-    /// `words`: page_words of them, aligned, for as long as the view is used.
+    /// `words`: `page_words` aligned words, which must outlive the view.
     explicit Page(std::uint64_t* words) : words_(words) {}
 
-    /// The words that are the agent's.
-    /// `wait_ends_at`: when a rank goes on without an agreement, in nanoseconds of CLOCK_BOOTTIME.
+    /// Writes the words that the agent owns. `wait_ends_at`: when a rank continues without an
+    /// agreement, in nanoseconds of CLOCK_BOOTTIME.
     void write_own(
         const std::optional<control::SavePoint>& save, std::uint64_t wait_ends_at = 0) const;
     control::WorkProgress progress() const;
-    /// When the worker last wrote that, as it says.
+    /// When the worker last wrote its progress, according to the worker.
     Instant progress_at() const;
     RankSave save_of(int local_rank) const;
 

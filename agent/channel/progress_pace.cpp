@@ -21,7 +21,7 @@ std::optional<control::NodeProgress> ProgressPace::on_read(
     if (!is_due && !is_last && !is_urgent(read)) return std::nullopt;
     passed_on_ = ranks;
     passed_on_at_ = now;
-    // A worker writes what it wants.
+    // The worker's value may be arbitrary.
     const auto age = std::clamp(now - last, Duration{}, limits::longest_progress_age);
     return control::NodeProgress{0, std::move(ranks), age};
 }

@@ -10,16 +10,16 @@
 
 namespace ddprun::agent::channel {
 
-/// What a worker shows, and since when.
+/// The progress that a worker shows, and since when.
 struct ReadProgress {
     control::RankProgress rank;
     Instant at{};
 };
 
-/// Of one round: when what the workers show is passed on. What the server's ledger depends on is
-/// passed on at once (a first step, the first step that no earlier round had done, the begin and
-/// end of a save), anything else with the next report, each `limits::progress_interval` at most.
-/// Pure.
+/// Decides when the progress of one round's workers is passed on. Changes that the server's ledger
+/// depends on are passed on at once: a first step, the first step that no earlier round had done,
+/// the begin and end of a save. Everything else waits for the next report, at most one per
+/// `limits::progress_interval`. Pure.
 class ProgressPace {
 public:
     explicit ProgressPace(std::optional<std::uint64_t> done_step = std::nullopt)

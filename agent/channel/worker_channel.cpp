@@ -52,7 +52,7 @@ void WorkerChannel::on_connected(const Connected& connected, Instant now, Effect
 
 void WorkerChannel::on_received(const Received& received, Effects& out) {
     const auto found = callers_.find(received.caller);
-    // Its last bytes were read before it was closed.
+    // The connection's last bytes were read before it was closed.
     if (found == callers_.end()) return;
     if (received.has_descriptors) return close(received.caller, "descriptors", out);
     auto* greeting = std::get_if<AwaitingGreeting>(&found->second);
@@ -141,7 +141,7 @@ std::string describe(const WorkerChannel::Event& event) {
                 return "connected" + of(e.caller) + " pid=" + std::to_string(e.peer.pid) +
                        " user=" + std::to_string(e.peer.user);
             },
-            // Without the token.
+            // Described without the token.
             [&](const W::Received& e) {
                 return "received" + of(e.caller) + " bytes=" + std::to_string(e.bytes.size());
             },

@@ -29,7 +29,7 @@ namespace ddprun::agent::channel {
 /// a new one.
 class WorkerChannel {
 public:
-    /// As the system says; pid 0: of another pid namespace.
+    /// As reported by the system; pid 0: in another pid namespace.
     struct Peer {
         int pid = 0;
         unsigned user = 0;
@@ -49,7 +49,7 @@ public:
     struct Received {
         int caller;
         std::string bytes;
-        /// Descriptors came with them; the system has dropped them.
+        /// Descriptors were sent with the bytes; the system has dropped them.
         bool has_descriptors = false;
     };
     struct Closed {
@@ -63,11 +63,11 @@ public:
     struct GivePage {
         int caller;
         int local_rank;
-        /// Another process had it before, in this round.
+        /// Another process had the page before in this round.
         bool is_new_owner = false;
         bool operator==(const GivePage&) const = default;
     };
-    /// And then close.
+    /// The connection is closed after the refusal.
     struct Refuse {
         int caller;
         std::string reason;
@@ -77,14 +77,14 @@ public:
         int caller;
         bool operator==(const Close&) const = default;
     };
-    /// Of the first refused connection in a round: there may be thousands.
+    /// Logged for the first refused connection in a round only, since there may be thousands.
     struct NoteRefused {
         std::string reason;
         bool operator==(const NoteRefused&) const = default;
     };
     using Effect = std::variant<GivePage, Refuse, Close, NoteRefused>;
 
-    /// Of processes of other users only root's may attach.
+    /// Apart from processes of this user, only root's may attach.
     explicit WorkerChannel(unsigned user) : user_(user) {}
 
     void handle(Event event, Instant now, std::vector<Effect>& out);
@@ -117,7 +117,7 @@ private:
     unsigned user_;
     std::vector<std::string> tokens_;
     std::map<int, Caller> callers_;
-    /// The last process that has the page of a local rank, or had it in this round.
+    /// By local rank: the last process that has or had its page in this round.
     std::map<int, int> owner_of_;
     bool has_noted_ = false;
 };

@@ -49,7 +49,7 @@ bool CommandServer::read(int caller) {
     const auto found = callers_.find(caller);
     if (found == callers_.end()) return false;
     std::array<char, limits::max_command_bytes> bytes{};
-    // Without room for descriptors the system closes what comes with the bytes.
+    // There is no room for received descriptors, so the kernel closes them.
     const auto size =
         ::recv(found->second.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return true;
@@ -83,7 +83,7 @@ void CommandServer::reply(const LocalCommands::Reply& order) {
     const auto found = callers_.find(order.caller);
     if (found == callers_.end()) return;
     const auto frame = control::encode(order.reply);
-    // The first bytes to a new connection: there is room, or the caller is gone.
+    // The first bytes on a new connection always fit, unless the caller is gone.
     [[maybe_unused]] const auto sent = ::send(
         found->second.native_handle(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     callers_.erase(found);

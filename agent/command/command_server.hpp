@@ -22,7 +22,7 @@ namespace ddprun::agent::command {
 /// of the keeper. The shell of one LocalCommands. Lives on the agent's thread.
 class CommandServer {
 public:
-    /// Nothing: the reply comes by `answer`.
+    /// Returns the reply; none: it follows through `answer`.
     using Execute =
         std::function<std::optional<control::CommandReply>(const LocalCommands::Perform& order)>;
 
@@ -31,14 +31,14 @@ public:
     CommandServer(const CommandServer&) = delete;
     CommandServer& operator=(const CommandServer&) = delete;
 
-    /// The reply to a command that had none at once; a caller that is gone gets none.
+    /// Sends the reply to a command that had no immediate one; does nothing if the caller is gone.
     void answer(int caller, control::CommandReply reply);
 
 private:
     using Descriptor = boost::asio::posix::stream_descriptor;
 
     void wait_for_bytes(int caller);
-    /// False: it is closed.
+    /// Returns false when the connection is closed.
     bool read(int caller);
     void perform(LocalCommands::Effect& effect);
     void reply(const LocalCommands::Reply& order);
@@ -51,8 +51,8 @@ private:
     net::Driver<LocalCommands> machine_;
 };
 
-/// As /etc/passwd has it; empty: it does not. The name services of the system are not asked: they
-/// cannot be loaded into a static program.
+/// The name in /etc/passwd; empty: it has none. The system's name services are not asked, since a
+/// static program cannot load them.
 std::string name_of_user(uid_t user);
 
 }  // namespace ddprun::agent::command

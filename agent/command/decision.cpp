@@ -32,7 +32,7 @@ std::string ranks_text(int first, int count) {
     return "ranks " + std::to_string(first) + " to " + std::to_string(first + count - 1);
 }
 
-/// Of ranks in their order: as above where none is missing between them, else "ranks 0, 2".
+/// Ascending ranks: as above when they are consecutive, else "ranks 0, 2".
 std::string ranks_text(const std::vector<int>& ranks) {
     const int count = static_cast<int>(ranks.size());
     if (ranks.back() - ranks.front() == count - 1) return ranks_text(ranks.front(), count);
@@ -57,7 +57,7 @@ Decision decide_stop(const control::StopJob& stop, const NodeFacts& facts) {
     return {control::CommandDone{std::move(text)}, StopOrder{stop.grace}};
 }
 
-/// Why nothing can be done with this rank, or any where none is named.
+/// Why the command cannot apply to this rank, or, without a rank, to any.
 std::optional<Decision> check_rank(
     std::optional<int> rank, const control::NodeView& view, const NodeFacts& facts) {
     if (!facts.has_workers || !view.assignment) return refused("no worker runs on this node now");
@@ -129,7 +129,7 @@ control::NodeView view_of(
     view.worker_count = config.worker.nproc;
     if (const auto* assignment = agent.assignment()) {
         view.assignment = *assignment;
-        // Nothing that a member alone should know.
+        // Contains nothing that only members may know.
         view.assignment->neighbours.clear();
     }
     view.max_restarts = config.join.max_restarts;

@@ -12,28 +12,28 @@
 #include <variant>
 #include <vector>
 
-/// What an agent does about a command: decided from what it knows, and performed by its shell.
+/// Decides what an agent does about a command, from what it knows; its shell performs the decision.
 namespace ddprun::agent::command {
 
-/// The server that the node has last connected to.
+/// The server to which the node connected last.
 struct LastServer {
     /// Empty: none.
     std::string endpoint;
-    /// Empty: it needs none.
+    /// Empty: the server needs no token.
     std::string page_token;
 };
 
 control::NodeView view_of(
     const Agent& agent, const AgentConfig& config, const LastServer& server, Instant now);
 
-/// What a decision depends on beyond the view.
+/// What a decision depends on in addition to the view.
 struct NodeFacts {
     Agent::Fate fate = Agent::Fate::open;
     bool has_workers = false;
-    /// The server has this node: what it sends reaches the others.
+    /// The server has this node as a member, so its messages reach the others.
     bool is_connected = false;
     Duration grace{};
-    /// Of the protocol that this node and the server speak.
+    /// The version of the protocol that this node and the server speak.
     int server_version = 0;
 };
 
@@ -47,21 +47,21 @@ struct SignalOrder {
     bool operator==(const SignalOrder&) const = default;
 };
 
-/// The reply is what is seen of it.
+/// The stack of the worker is the reply.
 struct StackOrder {
     int rank;
     int local_rank;
     bool operator==(const StackOrder&) const = default;
 };
 
-/// To the server, which decides and answers.
+/// Forwards the command to the server, which decides and answers.
 struct PassOn {
     bool operator==(const PassOn&) const = default;
 };
 
 struct Decision {
-    /// Of a signal: where it reaches all that are meant. Of what is passed on, and of a stack: none
-    /// yet.
+    /// For a signal: the reply if the signal reaches all its targets. None for forwarded commands
+    /// and stacks, whose reply follows.
     std::optional<control::CommandReply> reply;
     std::variant<std::monostate, StopOrder, SignalOrder, StackOrder, PassOn> order = {};
 };
@@ -69,11 +69,11 @@ struct Decision {
 Decision decide(
     const control::Command& command, const control::NodeView& view, const NodeFacts& facts);
 
-/// `reached` are the local ranks of the workers that got the signal.
+/// `reached`: the local ranks of the workers that got the signal.
 control::CommandReply reply_to_signal(
     int signal, const std::vector<int>& reached, const control::NodeView& view);
 
-/// `sample` is the second one; `site` is what both show.
+/// `sample` is the second sample; `site` is common to both.
 control::CommandReply reply_to_stack(
     int rank, const health::Sample& sample, const health::Site& site);
 

@@ -18,7 +18,7 @@ void LocalCommands::handle(Event event, Instant now, std::vector<Effect>& out) {
             [&](const Received& received) { on_received(received, now, out); },
             [&](const Closed& closed) { callers_.erase(closed.caller); },
             [&](Answered& answered) {
-                // The caller may be gone, as one that was closed.
+                // The caller may be gone, as may one that was closed.
                 if (callers_.erase(answered.caller) > 0)
                     out.push_back(Reply{answered.caller, std::move(answered.reply)});
             },
@@ -29,7 +29,7 @@ void LocalCommands::handle(Event event, Instant now, std::vector<Effect>& out) {
 
 void LocalCommands::on_connected(const Connected& connected, Instant now, Effects& out) {
     const auto user = connected.sender.user;
-    // They take no place of those that may.
+    // Callers without permission must not use up the places of others.
     if (user != user_ && user != 0)
         return refuse(
             connected.caller,

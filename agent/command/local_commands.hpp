@@ -13,7 +13,7 @@
 
 namespace ddprun::agent::command {
 
-/// The process that gave a command, as the system says of its socket. pid 0: of another pid
+/// The process that gave a command, as reported by the system for its socket; pid 0: in another pid
 /// namespace.
 struct Sender {
     int pid = 0;
@@ -49,7 +49,7 @@ public:
     struct Closed {
         int caller;
     };
-    /// To Perform, at once or when the server has answered.
+    /// The reply to Perform, either at once or when the server has answered.
     struct Answered {
         int caller;
         control::CommandReply reply;
@@ -65,7 +65,7 @@ public:
         control::Command command;
         bool operator==(const Perform&) const = default;
     };
-    /// And then close.
+    /// The connection is closed after the reply.
     struct Reply {
         int caller;
         control::CommandReply reply;
@@ -77,7 +77,7 @@ public:
     };
     using Effect = std::variant<Perform, Reply, Close>;
 
-    /// Of the commands of other users only root's are performed.
+    /// Apart from commands of this user, only root's are performed.
     explicit LocalCommands(unsigned user) : user_(user) {}
 
     void handle(Event event, Instant now, std::vector<Effect>& out);
@@ -91,7 +91,7 @@ private:
         control::CommandDecoder decoder = {};
         std::size_t received_bytes = 0;
     };
-    /// For an answer, which may be the server's, or a look at a worker.
+    /// Waits for a reply, by the server or by sampling a worker.
     struct Waiting {
         Instant until;
         bool is_for_stack = false;

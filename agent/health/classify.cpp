@@ -26,7 +26,7 @@ const PythonThread* thread_of(const Sample& sample, int tid) {
     return thread == sample.threads.end() ? nullptr : &*thread;
 }
 
-/// A loop that is seen at the same call each time has run in between, unlike one call.
+/// A loop that is found in the same call each time has still run in between, unlike a single call.
 bool has_moved(const PythonThread& before, const PythonThread& after, Duration between) {
     if (before.instruction != after.instruction) return true;
     if (!before.run_time || !after.run_time) return false;
@@ -34,7 +34,7 @@ bool has_moved(const PythonThread& before, const PythonThread& after, Duration b
     return share > limits::still_share && share < limits::spinning_share;
 }
 
-/// The thread that stands for the process, then and now; without Python frames neither.
+/// The thread that represents the process, in both samples; without Python frames none.
 struct Subject {
     const PythonThread* before = nullptr;
     const PythonThread* after = nullptr;
@@ -46,7 +46,7 @@ struct Subject {
     }
 };
 
-/// A thread that executes the user's code, one that goes on if there is any.
+/// A thread that executes the user's code, preferably one that moves.
 Subject working_thread(const Sample& before, const Sample& after, const Subject& main) {
     Subject chosen = main;
     for (const auto& thread : after.threads) {
@@ -67,14 +67,14 @@ Subject subject_of(const Sample& before, const Sample& after, Duration between) 
 bool is_idle(const Sample& before, const Sample& after, Duration between) {
     const auto seconds = in_seconds(between);
     const auto cpu = in_seconds(after.cpu_time - before.cpu_time);
-    // A process below it that has ended takes its bytes with it.
+    // The byte counts of a descendant vanish when it ends.
     const auto bytes = static_cast<double>(
         after.io_bytes > before.io_bytes ? after.io_bytes - before.io_bytes : 0);
     return cpu <= limits::idle_cpu_share * seconds &&
            bytes <= limits::idle_bytes_per_second * seconds;
 }
 
-/// An address with which both samples see it connecting; empty: none.
+/// An address to which the process is connecting in both samples; empty: none.
 std::string address_tried(const Sample& before, const Sample& after) {
     for (const auto& address : after.connecting_to)
         if (std::find(before.connecting_to.begin(), before.connecting_to.end(), address) !=
@@ -138,7 +138,7 @@ struct Facts {
     const Sample& after;
     Subject subject;
     bool is_idle;
-    /// In the same place both times.
+    /// Both samples have the same place.
     bool is_fixed;
     std::string address;
     std::optional<KnownWait> wait;
@@ -162,13 +162,13 @@ bool is_traced(const Facts& facts) {
            (facts.subject.is_known() && is_at_debugger(facts.subject.after->frames));
 }
 
-/// A port that refuses is tried again and again: there is no connection, and none is being made.
+/// A refused connection is retried repeatedly, so there is neither a connection nor a pending one.
 bool is_refused(const Facts& facts) {
     return facts.is_known_wait(WaitsFor::store) && !facts.after.is_at_store &&
            facts.after.is_store_connected == false;
 }
 
-/// A thread in the background that connects while the process works counts for nothing.
+/// A background thread that connects while the process works is irrelevant.
 bool is_connecting(const Facts& facts) {
     return facts.is_stuck() && (!facts.address.empty() || is_refused(facts));
 }
@@ -178,7 +178,7 @@ bool waits_for_store(const Facts& facts) {
                                 facts.is_known_wait(WaitsFor::store));
 }
 
-/// What was written goes to the disk: the counters have had it before.
+/// Data is being flushed to the disk: the byte counters have already counted it.
 bool is_flushing(const Sample& sample) {
     constexpr std::string_view calls[] = {
         "fsync(2)", "fdatasync(2)", "msync(2)", "sync_file_range(2)", "syncfs(2)"};

@@ -11,22 +11,22 @@ namespace ddprun::agent::health {
 
 struct Site {
     control::Activity activity = control::Activity::unknown;
-    /// The place, in words: "read_batch (loader.py:112)", "all_reduce, called at train.py:57",
-    /// "clock_nanosleep(2)". Bounded, printable. Two ranks in the same place have equal texts.
+    /// The place in words: "read_batch (loader.py:112)", "all_reduce, called at train.py:57",
+    /// "clock_nanosleep(2)". Bounded and printable. Ranks in the same place have equal texts.
     std::string site;
-    /// What the kernel shows, for the screen: "thread 4711: read(2) on /data/shard-17, state D
+    /// The kernel's facts for the screen: "thread 4711: read(2) on /data/shard-17, state D
     /// (nfs_wait_bit_killable)". May be empty.
     std::string detail;
-    /// It waits and uses the processor meanwhile, as for a GPU. So does a loop that comes back to
-    /// the same wait in each step.
+    /// It waits while it uses the processor, as for a GPU. A loop that returns to the same wait in
+    /// each step looks the same.
     bool is_spinning = false;
 
     bool operator==(const Site&) const = default;
 };
 
-/// What a worker was doing between two samples of it, by the first row that applies. *Fixed* means
-/// that the main thread was in the same frame at the same instruction both times and has hardly run
-/// in between, or all the time (limits::still_share, spinning_share); *idle* that the
+/// Classifies what a worker was doing between two samples, by the first row that applies. *Fixed*
+/// means that the main thread was in the same frame at the same instruction both times and has
+/// hardly run in between, or all the time (limits::still_share, spinning_share); *idle* that the
 /// process and those below it used less than 5 % of a core and moved less than 1 MB/s.
 ///
 ///   unknown          gone, ended, or another process
@@ -44,10 +44,10 @@ struct Site {
 ///   busy             not idle
 ///   blocked          the rest
 ///
-/// Without Python frames a process counts as fixed. The main thread stands for the process; where
-/// it only waits for another thread of its process to end, that one does.
+/// Without Python frames a process counts as fixed. The main thread represents the process; if it
+/// only waits for another thread of the process to end, that thread does.
 ///
-/// `between`: the time from one to the other; not below zero.
+/// `between`: the time between the samples, not negative.
 Site classify(const Sample& before, const Sample& after, Duration between);
 
 }  // namespace ddprun::agent::health

@@ -49,14 +49,14 @@ std::optional<MapsLine> maps_line(std::string_view line) {
     return MapsLine{{*begin, *end, line}, *offset == 0};
 }
 
-/// Not its extension modules, of which there are hundreds
+/// Excludes Python's extension modules, of which there are hundreds
 /// ("_json.cpython-311-x86_64-linux-gnu.so").
 bool may_be_python(std::string_view path) {
     const auto name = path.substr(path.rfind('/') + 1);
     return name.starts_with("python") || name.starts_with("libpython");
 }
 
-/// The program, which is mapped first, and files that may be an interpreter.
+/// The program, which is mapped first, and files that may contain an interpreter.
 std::vector<MappedFile> candidates_in(std::string_view maps) {
     std::vector<MappedFile> files;
     while (!maps.empty() && files.size() < limits::max_python_candidates) {
@@ -77,7 +77,7 @@ class Symbols {
 public:
     Symbols(const MappedFile& file, const ReadMemory& read) : file_(file), read_(read) {}
 
-    /// Must be the first call; false: there are none that can be read.
+    /// Must be called first. False: there are no readable symbols.
     bool open() {
         Elf64_Ehdr header{};
         if (!get(file_.begin, header)) return false;
@@ -110,7 +110,7 @@ private:
         return read_(address, std::as_writable_bytes(std::span{&value, 1}));
     }
 
-    /// Finds what was added to all addresses, and the dynamic section.
+    /// Finds the load bias and the dynamic section.
     bool read_segments(const Elf64_Ehdr& header) {
         constexpr int most_segments = 64;
         if (header.e_phentsize != sizeof(Elf64_Phdr)) return false;
@@ -152,7 +152,8 @@ private:
     }
 
     bool read_hash_header() {
-        // Buckets, first symbol of the table, words of 8 bytes of the filter, its shift.
+        // The number of buckets, the first symbol in the table, the number of 8-byte words in the
+        // filter, and its shift.
         std::array<std::uint32_t, 4> header{};
         if (!get(hash_, header) || header[0] == 0) return false;
         bucket_count_ = header[0];
@@ -202,7 +203,7 @@ std::optional<PythonInterpreter> interpreter_in(const MappedFile& file, const Re
     const auto code_type = symbols.address_of("PyCode_Type");
     if (!runtime || !code_type) return std::nullopt;
     PythonInterpreter interpreter{*runtime, *code_type, 0};
-    // A constant that there is since 3.11.
+    // A constant that exists since 3.11.
     if (const auto version = symbols.address_of("Py_Version")) {
         std::uint64_t value = 0;
         if (read(*version, std::as_writable_bytes(std::span{&value, 1})))

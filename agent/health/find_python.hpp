@@ -11,13 +11,13 @@ namespace ddprun::agent::health {
 
 struct FoundPython {
     std::optional<PythonInterpreter> interpreter;
-    /// Why there is none: "no Python interpreter", "Python older than 3.11".
+    /// Why none was found: "no Python interpreter", "Python older than 3.11".
     std::string why_not;
 };
 
 /// Looks for an interpreter in the files that a process has mapped: in its program, and in those
-/// that are named "python..." or "libpython...". Their symbols are read as they are in memory, so
-/// that no file is opened, which may be in a container or on a file system that hangs.
+/// that are named "python..." or "libpython...". Their symbols are read from memory. No file is
+/// opened, since it may be in a container or on a file system that hangs.
 ///
 /// `maps`: /proc/PID/maps, or its beginning.
 FoundPython find_python(std::string_view maps, const ReadMemory& read);

@@ -25,7 +25,7 @@ std::uint64_t count_in(std::string_view text, std::string_view name) {
     return whole_number<std::uint64_t>(field_in(text, name)).value_or(0);
 }
 
-/// A system call: which of its arguments says what it is about.
+/// A system call, and which of its arguments describes its object.
 struct KnownCall {
     int number;
     std::string_view name;
@@ -35,7 +35,7 @@ struct KnownCall {
 
 using enum SubjectKind;
 
-/// Those in which a worker may stay. aarch64 has only the newer ones of some families.
+/// System calls in which a worker may block. aarch64 has only the newer ones of some families.
 constexpr KnownCall known_calls[] = {
     {__NR_read, "read", descriptor},
     {__NR_write, "write", descriptor},
@@ -127,11 +127,11 @@ const KnownCall* known(const SystemCall& call) {
 }  // namespace
 
 std::optional<ProcessStat> parse_stat(std::string_view stat) {
-    // "412 (name, which may hold anything) S parent ...": the last ) counts.
+    // "412 (name, which may contain anything) S parent ...": the name ends at the last ).
     const auto name_end = stat.rfind(')');
     if (name_end == std::string_view::npos) return std::nullopt;
     const auto words = split(trimmed(stat.substr(name_end + 1)), ' ');
-    // By proc(5), where the state is number 3.
+    // Field numbers as in proc(5), in which the state is field 3.
     const auto number = [&](std::size_t field) -> std::optional<std::uint64_t> {
         if (field - 3 >= words.size()) return std::nullopt;
         return whole_number<std::uint64_t>(words[field - 3]);
@@ -178,7 +178,8 @@ std::string wait_channel_in(std::string_view wchan) {
 
 std::optional<SystemCall> parse_system_call(std::string_view syscall) {
     const auto words = split(trimmed(syscall), ' ');
-    // "running"; "-1 0xstack 0xinstruction" outside of any; else a number and its arguments.
+    // "running"; or "-1 0xstack 0xinstruction" outside of a system call; else a number and its
+    // arguments.
     const auto number = whole_number<int>(words.front());
     if (!number || *number < 0) return std::nullopt;
     SystemCall call{*number, {}};

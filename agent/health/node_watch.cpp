@@ -16,18 +16,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// This process did not run, or the looks took very long: nothing is known of the time between.
+/// This process did not run, or sampling took very long: nothing is known about the time between.
 constexpr int longest_gap = 3;
-/// All sites of a node together fit into what a message may have of text.
+/// Limits each site so that all sites of a node fit into a message's limit of text.
 constexpr std::size_t most_detail_bytes = 160;
-/// A look that is due because of the limit is beyond it.
+/// A sample because of the limit is taken slightly after it.
 constexpr Duration after_limit = 10ms;
 
 bool is_same(const Site& a, const Site& b) {
     return std::tie(a.activity, a.site) == std::tie(b.activity, b.site);
 }
 
-/// "moving" and "unknown" have no beginning that matters.
+/// For "moving" and "unknown" the beginning does not matter.
 bool lasts(const Site& site) {
     return site.activity != control::Activity::moving &&
            site.activity != control::Activity::unknown;
@@ -61,7 +61,7 @@ void NodeWatch::on_looked(
         const auto due = worker.since + limit_ + after_limit;
         if (worker.is_known && lasts(worker.site) && due > now) next = std::min(next, due);
     }
-    // Two looks that are close to each other show no difference, or too great a one.
+    // Two samples that are too close show no difference, or an exaggerated one.
     next = std::max(next, now + interval_ / 4);
     looked_at_ = now;
     look_at_ = next;
@@ -69,10 +69,10 @@ void NodeWatch::on_looked(
 
 void NodeWatch::note(Worker& worker, const Sample& sample, bool has_stepped, Instant now) const {
     auto site = classify(worker.last, sample, now - looked_at_);
-    // Without steps one long wait for a GPU looks like a wait in each step.
+    // Without reported steps, one long wait for a GPU looks like a short wait in each step.
     const bool may_step = site.is_spinning && !worker.step;
     if (has_stepped || may_step) site = {control::Activity::moving, "", ""};
-    // It may be the client of a container or of another host, in which the work goes on.
+    // The process may be the client of a container or of another host, in which the work is done.
     const bool is_opaque = sample.threads.empty() && !worker.step;
     if (is_opaque && site.activity == control::Activity::blocked)
         site.activity = control::Activity::unknown;

@@ -13,36 +13,36 @@
 
 namespace ddprun::agent::health {
 
-/// One look at a worker.
+/// One sample of a worker.
 struct Look {
     int local_rank = 0;
     Sample sample;
 };
 
-/// What the workers of one round on this node do, and since when, from repeated looks at them
-/// (--hang-after). Two looks at a worker give its `Site`; it is there since the first of the looks
-/// that gave the same site. Pure; the agent has one while it looks for hangs.
+/// What the workers of one round on this node do, and since when, from repeated samples
+/// (--hang-after). Two samples of a worker give its `Site`; its duration counts from the first
+/// sample with the same site. Pure; the agent has one while hang detection is on.
 class NodeWatch {
 public:
-    /// `limit`: when a worker has been in one place for so long, it is looked at once more.
+    /// `limit`: a worker that has been in one place for this long is sampled once more.
     NodeWatch(Duration limit, Duration interval, Instant now)
         : limit_(limit),
           interval_(interval),
           look_at_(now + interval) {}
 
-    /// When the workers are to be looked at; none: they are being looked at.
+    /// When the workers must be sampled; none: sampling is in progress.
     std::optional<Instant> look_at() const { return look_at_; }
     void on_look_begun(Instant now) {
         look_at_.reset();
         begun_at_ = now;
     }
-    /// A worker that is not among them is unknown. `progress`: what the workers have reported so
-    /// far. One that reports a step goes on, wherever it was seen.
+    /// A worker without a sample is unknown. `progress`: what the workers have reported so far. A
+    /// worker that reports a new step counts as moving, whatever its samples show.
     void on_looked(
         std::vector<Look> looks, const std::vector<control::RankProgress>& progress, Instant now);
 
-    /// Of `worker_count` workers, of which these have ended with 0. Those that were not looked at
-    /// twice are unknown.
+    /// The sites of `worker_count` workers; those in the list have ended with 0. Workers without
+    /// two samples are unknown.
     control::NodeSites sites(int round, int worker_count, const std::vector<int>& ended) const;
 
 private:
@@ -50,7 +50,7 @@ private:
         Sample last;
         std::optional<std::uint64_t> step;
         Site site;
-        /// In this site.
+        /// How long it has been at this site.
         Instant since{};
         bool is_known = false;
     };

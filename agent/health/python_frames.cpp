@@ -15,25 +15,25 @@
 namespace ddprun::agent::health {
 namespace {
 
-/// `PyThreadState`s of one interpreter that are looked at: the main thread comes last in CPython's
-/// lists, so that more are walked than are shown.
+/// How many `PyThreadState`s of one interpreter are visited. More are visited than shown, because
+/// the main thread is last in CPython's list.
 constexpr std::size_t most_walked_threads = 16 * limits::max_python_threads;
 constexpr std::size_t most_interpreters = 8;
-/// Frames that are no function's, between two that are (calls from C).
+/// Frames between two functions that belong to no Python function (calls from C).
 constexpr int most_foreign_frames = 2 * static_cast<int>(limits::max_python_frames);
 
-/// The ob_type of any object, behind its reference count.
+/// The ob_type of any object, after its reference count.
 constexpr std::uint64_t type_offset = 8;
-/// The co_names of a code object, a tuple: behind the head and co_consts in each known version
-/// (cpython/code.h of 3.11 to 3.14).
+/// The co_names of a code object, a tuple: after the object's head and co_consts in each known
+/// version (cpython/code.h of 3.11 to 3.14).
 constexpr std::uint64_t names_offset = 32;
 constexpr std::uint64_t tuple_size_offset = 16;
 constexpr std::uint64_t tuple_items_offset = 24;
-/// More than that has no function that is worth a look.
+/// No relevant function has more names.
 constexpr std::int64_t most_names = 512;
-/// A frame of the interpreter itself: FRAME_OWNED_BY_CSTACK, since 3.14 FRAME_OWNED_BY_INTERPRETER.
+/// The owner of an interpreter frame: FRAME_OWNED_BY_CSTACK, since 3.14 FRAME_OWNED_BY_INTERPRETER.
 constexpr std::uint8_t owned_by_interpreter = 3;
-/// The low bits of a reference to an object say how it is counted (3.14).
+/// The low bits of an object reference encode its reference counting (3.14).
 constexpr std::uint64_t reference_bits = 7;
 
 template <class Number>
@@ -66,13 +66,13 @@ void append_utf8(std::string& text, std::uint32_t code) {
     }
 }
 
-/// How much of a long name is shown: where a function is defined is less than its name, and a
-/// file's folder less than the file.
+/// How many leading characters of a long name are skipped: a function's scope matters less than its
+/// name, and a file's folder less than the file.
 std::size_t first_shown(std::uint64_t length, std::uint64_t most) {
     return static_cast<std::size_t>(length > most ? length - most : 0);
 }
 
-/// A `str` in its compact form, as all names of code are; its end, where it is long.
+/// Reads a `str` in its compact form, as all names in code are; of a long one only the end.
 std::string text_at(const PythonLayout& layout, const ReadMemory& read, std::uint64_t address) {
     const auto length = number_at<std::int64_t>(read, address + layout.text_length);
     const auto state = number_at<std::uint32_t>(read, address + layout.text_state);
@@ -84,7 +84,7 @@ std::string text_at(const PythonLayout& layout, const ReadMemory& read, std::uin
     const bool is_kind = bytes_each == 1 || (!is_ascii && (bytes_each == 2 || bytes_each == 4));
     if (!is_compact || !is_kind) return {};
 
-    // In four bytes each a character of UTF-8 may take as many.
+    // With four bytes per character, each may need four bytes of UTF-8.
     const auto most = limits::max_sampled_name_bytes / (is_ascii ? 1 : 4);
     const auto total = static_cast<std::uint64_t>(*length);
     const auto first = first_shown(total, most);
@@ -136,7 +136,7 @@ public:
         const auto size = static_cast<std::int64_t>(value >> 1);
         return (value & 1) != 0 ? -size : size;
     }
-    /// Of an entry all bytes but the first have their highest bit clear.
+    /// In an entry all bytes but the first have their highest bit clear.
     void skip_entry() {
         while (!is_over() && (std::to_integer<std::uint8_t>(bytes_[at_]) & 0x80) == 0)
             ++at_;
@@ -147,7 +147,7 @@ private:
     std::size_t at_ = 0;
 };
 
-/// What is known of a function; the same for all of its frames.
+/// Facts about a function, the same for all of its frames.
 struct Code {
     std::string name;
     std::string file;
@@ -156,7 +156,7 @@ struct Code {
     bool calls_wait = false;
 };
 
-/// One reading of all stacks of a process.
+/// Reads all stacks of a process once.
 class StackReader {
 public:
     StackReader(
@@ -179,8 +179,8 @@ public:
         return threads;
     }
 
-    /// Its stack, as it was at one moment if it did not change in any of the attempts; else what
-    /// the last one saw.
+    /// Reads the thread's stack. If it did not change during one of the attempts, the result is
+    /// consistent; else it is the last attempt's.
     PythonThread read_thread(std::uint64_t address) {
         PythonThread thread;
         for (int attempt = 0; attempt < limits::max_stack_attempts; ++attempt) {
@@ -202,7 +202,7 @@ private:
         return number_at<std::uint64_t>(read_, address);
     }
 
-    /// The elements of a list to which CPython adds at the beginning.
+    /// The elements of a list at whose front CPython inserts, oldest first.
     std::vector<std::uint64_t> oldest_first(
         std::uint64_t head, std::uint64_t next, std::size_t most) const {
         std::vector<std::uint64_t> elements;
@@ -219,7 +219,7 @@ private:
         return pointer(*frame + layout_.cframe_current);
     }
 
-    /// False when there was something that is no frame.
+    /// Returns false at something that is not a frame.
     bool read_frames(std::uint64_t frame, PythonThread& thread) {
         int foreign_frames = 0;
         while (frame != 0) {
@@ -257,7 +257,7 @@ private:
         return true;
     }
 
-    /// The same function at the same instruction in another call is another place.
+    /// The same instruction in another call of the function counts as another place.
     static std::uint64_t mixed(std::uint64_t frame, std::uint64_t instruction) {
         const auto both = frame * 0x9e3779b97f4a7c15ULL ^ instruction;
         return both == 0 ? 1 : both;
@@ -281,7 +281,7 @@ private:
         return &codes_.emplace(address, std::move(code)).first->second;
     }
 
-    /// Whether it uses an attribute or a global variable of this name.
+    /// Whether the code uses an attribute or a global variable of this name.
     bool has_name(std::uint64_t code, std::string_view name) const {
         const auto names = pointer(code + names_offset);
         const auto count =
@@ -325,7 +325,7 @@ int line_at(std::span<const std::byte> line_table, int first_line, std::uint64_t
     std::uint64_t end = 0;
     while (!table.is_over()) {
         const auto first = table.byte();
-        // Each entry begins with 1, its kind and the number of code units less one.
+        // The first byte of an entry: a 1 bit, its kind, and its number of code units minus one.
         if ((first & 0x80) == 0) return 0;
         const auto kind = first >> 3 & 15;
         end += static_cast<std::uint64_t>((first & 7) + 1) * code_unit_bytes;

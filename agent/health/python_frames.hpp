@@ -10,21 +10,22 @@
 #include <string>
 #include <vector>
 
-/// The Python stacks of a process, out of its memory while it runs. Nothing is assumed of what is
-/// read: it may change meanwhile, or be something else than it seems.
+/// Reads the Python stacks of a process from its memory while it runs. Nothing is assumed about the
+/// bytes: they may change meanwhile, or be something else than they seem.
 ///
-/// CPython 3.11 and 3.12 by a table of offsets, 3.13 and 3.14 by the table that the interpreter has
-/// of itself (`_Py_DebugOffsets`). The headers of CPython are not used: a build knows all of them.
+/// CPython 3.11 and 3.12 by a table of offsets, 3.13 and 3.14 by the table that the interpreter
+/// provides (`_Py_DebugOffsets`). CPython's headers are not used, since one build must support all
+/// of these versions.
 namespace ddprun::agent::health {
 
-/// Fills all of `into` with what is at `address`, or returns false.
+/// Fills `into` completely with the bytes at `address`, or returns false.
 using ReadMemory = std::function<bool(std::uint64_t address, std::span<std::byte> into)>;
 
-/// Where an interpreter is in the memory of a process (find_python.hpp).
+/// The location of an interpreter in the memory of a process (find_python.hpp).
 struct PythonInterpreter {
     /// Address of `_PyRuntime`.
     std::uint64_t runtime = 0;
-    /// Address of `PyCode_Type`: what every code object points to.
+    /// Address of `PyCode_Type`, to which every code object points.
     std::uint64_t code_type = 0;
     /// As PY_VERSION_HEX; 0: older than 3.11.
     std::uint32_t version = 0;
@@ -34,14 +35,14 @@ struct PythonInterpreter {
 
 struct PythonThreads {
     std::vector<PythonThread> threads;
-    /// Why there are none.
+    /// Why there are no stacks.
     std::string why_not;
 };
 
 PythonThreads read_python_threads(const PythonInterpreter& interpreter, const ReadMemory& read);
 
-/// Line of the instruction `offset` bytes behind the first one, by a code object's `co_linetable`
-/// (CPython's Objects/locations.md). 0: it has none, or the table is not one.
+/// The line of the instruction at `offset` bytes, from a code object's `co_linetable` (CPython's
+/// Objects/locations.md). 0: it has no line, or the table is invalid.
 int line_at(std::span<const std::byte> line_table, int first_line, std::uint64_t offset);
 
 }  // namespace ddprun::agent::health

@@ -12,7 +12,7 @@
 namespace ddprun::agent::health {
 namespace {
 
-/// By offsetof over the headers of CPython 3.11.2 and 3.11.7: internal/pycore_runtime.h,
+/// From offsetof over the headers of CPython 3.11.2 and 3.11.7: internal/pycore_runtime.h,
 /// internal/pycore_interp.h, cpython/pystate.h, internal/pycore_frame.h, cpython/code.h,
 /// cpython/unicodeobject.h. A minor version does not change them after its first release.
 constexpr PythonLayout layout_3_11{
@@ -41,7 +41,7 @@ constexpr PythonLayout layout_3_11{
     .wide_size = 72,
 };
 
-/// By the same headers of CPython 3.12.1.
+/// From the same headers of CPython 3.12.1.
 constexpr PythonLayout layout_3_12{
     .interpreters_head = 40,
     .interpreter_next = 0,
@@ -69,8 +69,8 @@ constexpr PythonLayout layout_3_12{
 };
 
 /// Where the groups of `_Py_DebugOffsets` begin, in words of eight bytes; the cookie is word 0, the
-/// version 1 and `free_threaded` 2. Each group is about a structure and begins with its size; what
-/// stands behind that has had its place since 3.13, new words come at the end of a group.
+/// version 1 and `free_threaded` 2. Each group describes a structure and begins with its size. The
+/// words after it have kept their places since 3.13; new words are added at the end of a group.
 struct OffsetGroups {
     std::size_t runtime, interpreter, thread, frame, code, bytes, unicode;
 };
@@ -86,8 +86,8 @@ constexpr OffsetGroups groups_3_13{
     .unicode = 67,
 };
 
-/// CPython 3.14: internal/pycore_debug_offsets.h. Interpreters have three words more (threads_main
-/// stands behind those that are used here), frames and code two and one, and there are sets.
+/// CPython 3.14: internal/pycore_debug_offsets.h. The group of interpreters has three more words
+/// (threads_main comes after those used here), frames two, code one, and there is a group for sets.
 constexpr OffsetGroups groups_3_14{
     .runtime = 3,
     .interpreter = 6,
@@ -101,14 +101,14 @@ constexpr OffsetGroups groups_3_14{
 constexpr std::size_t words_read = groups_3_14.unicode + 4;
 using Words = std::array<std::uint64_t, words_read>;
 
-/// The largest structure that is believed: `PyInterpreterState` and `_PyRuntimeState` have some
-/// 300 KB; the offsets that are used lie at their beginning.
+/// The largest size of a structure that is accepted: `PyInterpreterState` and `_PyRuntimeState`
+/// have about 300 KB, and the used offsets are near their beginning.
 constexpr std::uint64_t largest_structure = 4 * 1024 * 1024;
 
-/// Offsets out of one group.
+/// The offsets in one group.
 class Group {
 public:
-    /// `is_sound` becomes false when one is outside of the structure.
+    /// Sets `is_sound` to false when an offset is outside of the structure.
     Group(const Words& words, std::size_t begin, bool& is_sound)
         : words_(words),
           begin_(begin),
@@ -129,7 +129,7 @@ private:
     bool& is_sound_;
 };
 
-/// Nothing: an offset is outside of its structure.
+/// None: an offset is outside of its structure.
 std::optional<PythonLayout> layout_of(const Words& words, const OffsetGroups& at) {
     bool is_sound = true;
     const Group runtime(words, at.runtime, is_sound);
@@ -182,7 +182,7 @@ FoundLayout layout_by_itself(
     Words words{};
     if (!read(interpreter.runtime, std::as_writable_bytes(std::span{words})))
         return unknown_layout("its memory cannot be read");
-    // The cookie is word 0; the version is compared without the numbers of the release.
+    // The cookie is word 0; of the version only major and minor are compared.
     const bool is_of_version = std::memcmp(words.data(), cookie.data(), cookie.size()) == 0 &&
                                words[1] >> 16 == interpreter.version >> 16;
     if (!is_of_version)

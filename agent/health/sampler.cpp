@@ -77,7 +77,7 @@ std::vector<int> numbers_in_folder(const std::string& path, std::size_t most) {
 ReadMemory memory_of(int pid) {
     return [pid](std::uint64_t address, std::span<std::byte> into) {
         const iovec local{into.data(), into.size()};
-        // Only the kernel follows it, in the other process.
+        // An address of the other process, which only the kernel dereferences.
         const iovec remote{
             reinterpret_cast<void*>(address), into.size()};  // NOLINT(performance-no-int-to-ptr)
         const auto size = ::process_vm_readv(pid, &local, 1, &remote, 1, 0);
@@ -123,7 +123,7 @@ struct Connections {
     bool is_readable = false;
 };
 
-/// Reading them takes the kernel a millisecond or more, whatever they hold: processes of one
+/// Reading them takes the kernel a millisecond or more, however few there are, so processes of one
 /// network share them.
 class Networks {
 public:
@@ -148,7 +148,7 @@ private:
     std::map<std::string, Connections> by_name_;
 };
 
-/// What the kernel's tables say of the sockets of a process.
+/// The kernel's facts about the sockets of a process.
 class Sockets {
 public:
     Sockets(int pid, const Connections& connections) : pid_(pid), connections_(connections) {
@@ -165,7 +165,7 @@ public:
         return store_port_ != 0 && connection.remote.port == store_port_;
     }
 
-    /// Looks at all descriptors of the process.
+    /// Examines all descriptors of the process.
     void add_to(Sample& sample) const {
         if (store_port_ != 0 && connections_.is_readable) sample.is_store_connected = false;
         if (connections_.by_inode.empty()) return;
@@ -190,7 +190,7 @@ private:
 
 std::string text_in(const ReadMemory& read, std::uint64_t address) {
     std::string text;
-    // In small parts: behind the text there may be nothing.
+    // Read in small parts, since the memory after the text may not be mapped.
     std::array<char, 16> part;
     while (text.size() < limits::max_sampled_name_bytes) {
         if (!read(address + text.size(), std::as_writable_bytes(std::span{part}))) break;
@@ -249,7 +249,8 @@ void add_threads(const ReadMemory& read, Sample& sample) {
                 content_of(sample.pid, "task/" + std::to_string(thread.tid) + "/schedstat"));
 }
 
-/// A shell, `uv run` and the like wait for the program that they have started, and that is meant.
+/// The program that a shell, `uv run` or a similar wrapper has started and waits for: that program
+/// is the worker.
 std::optional<int> started_program(const Sample& sample) {
     if (!sample.threads.empty()) return std::nullopt;
     const auto call = parse_system_call(content_of(sample.pid, "syscall"));
@@ -278,7 +279,7 @@ Sample sample_of(const int worker, Networks& networks) {
     sample.state = stat->state;
     sample.is_traced = tracer_in(content_of(pid, "status")) != 0;
     sample.wait_channel = wait_channel_in(content_of(pid, "wchan"));
-    // Connections say nothing of a main thread that runs.
+    // While the main thread runs, its connections say nothing about it.
     if (sample.state != 'R') {
         const Sockets sockets(pid, networks.of(pid));
         add_system_call(read, sockets, sample);

@@ -7,15 +7,15 @@
 
 namespace ddprun::agent::health {
 
-/// Looks at a process through /proc and by reading its memory, without stopping it. Never throws;
-/// of a process that is gone, or that this one may not see, the sample has what could be read.
+/// Samples a process through /proc and by reading its memory, without stopping it. Never throws; if
+/// the process is gone or must not be examined, the sample has only what could be read.
 ///
-/// Reads a bounded number of bytes, in a millisecond or two; but a process in exec holds its
-/// descriptors, and a file system that hangs its links: for a thread that may hang.
+/// Usually takes a millisecond or two. But it may block on a process in exec, or on links to a file
+/// system that hangs, so call it on a thread that may hang.
 Sample take_sample(int pid);
 
-/// Of several at once, in their order: faster, since the kernel's table of connections is read once
-/// for all of them.
+/// Samples several processes, in the given order: faster, since the kernel's connection table is
+/// read once for all of them.
 std::vector<Sample> take_samples(const std::vector<int>& pids);
 
 }  // namespace ddprun::agent::health

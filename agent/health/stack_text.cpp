@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t most_threads_named = 8;
 
-/// Threads that are in one place.
+/// Threads in the same place.
 struct ThreadGroup {
     std::vector<int> tids;
     const std::vector<PythonFrame>* frames;

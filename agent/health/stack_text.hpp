@@ -20,8 +20,8 @@ std::string_view in_words(control::Activity activity);
 ///       <module> (/home/me/train.py:57)
 ///     threads 4712, 4713: no Python code
 ///
-/// Or one line that says why there are none. At most `most_bytes`; the main thread comes first, and
-/// what is left out is counted.
+/// Or one line with the reason why there are none. At most `most_bytes`; the main thread comes
+/// first, and what is left out is counted.
 std::string stack_text(const Sample& sample, std::size_t most_bytes);
 
 }  // namespace ddprun::agent::health

@@ -12,18 +12,18 @@ enum class Wait : std::uint8_t { none, for_peers, for_store };
 enum class Counts : std::uint8_t { always, if_idle };
 
 struct WaitRow {
-    /// A file's end, or with a slash behind it a folder.
+    /// The end of a file's path, or, ending with a slash, a folder.
     std::string_view place;
-    /// The last part of its name; empty: any.
+    /// The last part of its name; empty: any function.
     std::string_view function;
     Wait wait;
     Counts counts = Counts::always;
     std::string_view shown_as = {};
 };
 
-/// The first row that applies holds. Names as in PyTorch 2.13 to 2.15.
+/// The first matching row counts. Names as in PyTorch 2.13 to 2.15.
 constexpr WaitRow wait_rows[] = {
-    // Python objects become bytes here, on this rank alone.
+    // Converts Python objects to bytes on this rank alone.
     {"/torch/distributed/distributed_c10d.py", "_object_to_tensor", Wait::none},
     {"/torch/distributed/distributed_c10d.py", "_tensor_to_object", Wait::none},
     {"/torch/distributed/distributed_c10d.py", "_store_based_barrier", Wait::for_store},
@@ -41,21 +41,22 @@ constexpr WaitRow wait_rows[] = {
     {"/torch/distributed/pipelining/", "", Wait::for_peers, Counts::if_idle},
     {"/torch/distributed/optim/", "", Wait::for_peers, Counts::if_idle},
     {"/torch/nn/parallel/distributed.py", "", Wait::for_peers},
-    // With Gloo the gradients' all_reduce is waited for at the end of backward, in C++.
+    // With Gloo, backward waits at its end for the all_reduce of the gradients, in C++.
     {"/torch/autograd/graph.py",
      "_engine_run_backward",
      Wait::for_peers,
      Counts::if_idle,
      "backward"},
-    // A GPU executes collectives like everything else: also while the processor spins.
+    // A GPU executes collectives like all other work, so this may wait for peers even while the
+    // processor spins.
     {"/torch/cuda/__init__.py", "synchronize", Wait::for_peers, Counts::always, "cuda.synchronize"},
     {"/torch/cuda/streams.py", "synchronize", Wait::for_peers},
     {"/torch/accelerator/__init__.py", "synchronize", Wait::for_peers},
-    // Until all ranks have agreed on a step to save.
+    // Waits until all ranks have agreed on a step to save.
     {"/ddprun/__init__.py", "_answer", Wait::for_peers, Counts::always, "should_save"},
 };
 
-/// Wrappers between a function and the one that calls it.
+/// Wrappers between a function and its real caller.
 constexpr std::string_view wrappers[] = {
     "/torch/_ops.py",
     "/torch/distributed/c10d_logger.py",
@@ -118,7 +119,7 @@ bool is_torch(std::string_view file) {
     return file.find("-packages/torch/") != std::string_view::npos;
 }
 
-/// ".../lib/python3.11/threading.py"; what is frozen into the interpreter is of it too.
+/// A file such as ".../lib/python3.11/threading.py", or a module frozen into the interpreter.
 bool is_standard(std::string_view file) {
     return (file.find("/python3.") != std::string_view::npos && !is_installed(file)) ||
            file.starts_with("<frozen ");
@@ -138,7 +139,7 @@ std::optional<KnownWait> known_wait(const Stack& stack) {
 }
 
 bool may_wait_for_work(const PythonThread& thread, const Sample& sample) {
-    // The kernel's words are about the main thread.
+    // The kernel's facts are about the main thread.
     return thread.tid == sample.pid && thread.calls_wait && !thread.frames.empty() &&
            !is_standard(thread.frames.front().file) && sample.system_call == "futex(2)";
 }

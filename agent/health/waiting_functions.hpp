@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-/// What is known of Python code by its place: the functions of PyTorch in which a rank waits for
+/// Knowledge about Python code by its place: the functions of PyTorch in which a rank waits for
 /// others, debuggers, and which code is the user's. One table each, in the .cpp file.
 namespace ddprun::agent::health {
 
@@ -17,10 +17,10 @@ enum class WaitsFor : std::uint8_t { peers, store };
 /// Innermost first.
 using Stack = std::vector<PythonFrame>;
 
-/// A wait in which a thread is, if it does not go on.
+/// A wait in which a thread is if it makes no progress.
 struct KnownWait {
     WaitsFor what = WaitsFor::peers;
-    /// The function also works: only an idle process waits in it.
+    /// The function also does work: only an idle process waits in it.
     bool only_if_idle = false;
     /// "all_reduce", "backward"
     std::string name;
@@ -28,13 +28,14 @@ struct KnownWait {
     bool operator==(const KnownWait&) const = default;
 };
 
-/// By the innermost frame. A call of the user's own on an object of PyTorch's C++ has no frame:
-/// `store.get()` is known by its connection, and of `work.wait()` see `may_wait_for_work`.
+/// Determined by the innermost frame. A direct call of a C++ object of PyTorch by the user's code
+/// has no frame: `store.get()` is known by its connection, and of `work.wait()` see
+/// `may_wait_for_work`.
 std::optional<KnownWait> known_wait(const Stack& stack);
 
 /// The thread is in a function outside of the standard library that uses a `wait`, and in the
-/// kernel it waits for another thread (futex): so does `work.wait()` of an asynchronous collective.
-/// A function that has both that and a lock of its own is taken for waiting in either.
+/// kernel it waits for another thread (futex): as `work.wait()` of an asynchronous collective does.
+/// A function that uses both `wait` and a lock counts as waiting in either.
 bool may_wait_for_work(const PythonThread& thread, const Sample& sample);
 
 /// The thread waits for an input at the prompt of a debugger.
@@ -43,8 +44,8 @@ bool is_at_debugger(const Stack& stack);
 /// The thread waits for another thread of its process to end.
 bool waits_for_thread(const Stack& stack);
 
-/// The innermost frame of the user's own code: outside of the standard library and of installed
-/// packages, else of those two and PyTorch. Null: there is none.
+/// The innermost frame of the user's own code: outside of the standard library and installed
+/// packages; if there is none, outside of the standard library and PyTorch. Null: there is none.
 const PythonFrame* user_frame(const Stack& stack);
 
 }  // namespace ddprun::agent::health

@@ -61,10 +61,10 @@ sigset_t signals_to_read(const InheritedState& start, std::span<const int> hande
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     for (const int signal : handed_on) {
-        // Under nohup a hang-up stays ignored. A blocked one would be read in spite of that.
+        // Under nohup a hang-up stays ignored; if it were blocked, it would be read nevertheless.
         if (!start.keeps_ignoring(signal)) sigaddset(&set, signal);
     }
-    // A shell without job control starts its children with it ignored.
+    // A shell without job control starts its children with SIGTSTP ignored.
     if (!start.ignores(SIGTSTP)) sigaddset(&set, SIGTSTP);
     return set;
 }
@@ -75,8 +75,8 @@ int find_terminal() {
     return -1;
 }
 
-/// As the kernel stops a program that reads the terminal in the background. False: it was not
-/// stopped, because no shell could continue it.
+/// Stops this process like the kernel stops a background program that reads the terminal. Returns
+/// false when it was not stopped, because no shell could continue it.
 bool stop_for_input() {
     sigset_t go_on;
     sigemptyset(&go_on);
@@ -100,7 +100,7 @@ void wait_for_foreground(int terminal) {
 
 AgentSide become_agent(int socket, KeeperPage* page, pid_t keeper, std::span<const int> handed_on) {
     ::setsid();
-    // A blocked signal stays pending although it is ignored.
+    // A blocked signal stays pending even if it is ignored.
     sigset_t blocked;
     sigemptyset(&blocked);
     const auto block = [&](int signal) {
@@ -128,12 +128,12 @@ public:
         if (verdict != Verdict::ended) {
             agent_state_ = state_of(side_.agent);
             agent_place_ = kernel_place_of(side_.agent);
-            // The number of a process that was reaped may belong to another one.
+            // Not for a reaped process: its number may belong to another one.
             ::kill(side_.agent, SIGKILL);
         }
         name_stuck(kill_everything());
         remove_error_files(*side_.page);
-        // Only now does the server see this node's connection end.
+        // Only now can the server see the end of this node's connection.
         if (connection_ >= 0) {
             ::shutdown(connection_, SHUT_RDWR);
             ::close(connection_);
@@ -148,7 +148,8 @@ private:
         for (;;) {
             arm_timer();
             wait_for_anything();
-            // Before the events are read: what came while this process was stopped is not late.
+            // Taken before the events are read: what arrived while this process was stopped is not
+            // late.
             const auto now = Clock::now();
             read_signals();
             read_commands();
@@ -159,7 +160,7 @@ private:
         }
     }
 
-    /// Read again each time: the agent moves it without waking us.
+    /// Read each time: the agent moves it without waking the keeper.
     std::optional<Instant> fence_end() const {
         const auto end = side_.page->fence_ends_at.load();
         if (end == 0) return std::nullopt;
@@ -179,7 +180,7 @@ private:
     }
 
     void wait_for_anything() {
-        // poll passes over a negative descriptor: the socket after the agent closed its end.
+        // poll ignores a negative descriptor, such as the socket after the agent closed its end.
         std::array<pollfd, 4> watched{
             {{side_.signals, POLLIN, 0},
              {side_.socket, POLLIN, 0},
@@ -216,16 +217,17 @@ private:
         forward(SIGTERM);
     }
 
-    /// Ctrl-Z: first the workers, which are no part of the terminal's foreground, then this process
-    /// like any other. The agent continues, and so does its lease.
+    /// Ctrl-Z: stops first the workers, which are not in the terminal's foreground, then this
+    /// process as usual. The agent continues, and so does its lease.
     void suspend() {
-        // It is blocked until the workers are stopped: a SIGCONT that comes meanwhile cancels it.
+        // The signal is blocked until the workers are stopped: a SIGCONT that arrives meanwhile
+        // cancels it.
         ::raise(SIGTSTP);
         forward(SIGTSTP);
         wait_until_heard(Clock::now() + limits::suspend_timeout);
         stop_here();
         if (side_.is_read) wait_for_foreground(side_.terminal);
-        // Continued, or never stopped, as when no shell is there to continue us.
+        // The process was continued, or never stopped because no shell could continue it.
         forward(SIGCONT);
     }
 
@@ -285,7 +287,7 @@ private:
     }
 
     void take(const keeper::FromAgent& message, int descriptor) {
-        // Whatever the message is, an agent that has read the signals is not silent.
+        // Whatever the message is, an agent that has read its signals is not silent.
         signals_heard_ = message.signals_read;
         if (signals_heard_ == signals_sent_) kill_agent_at_.reset();
         if (message.kind != keeper::FromAgent::Kind::connection || descriptor < 0) return;
@@ -293,7 +295,7 @@ private:
         connection_ = descriptor;
     }
 
-    /// The agent is on its way out and has only its console to flush.
+    /// The agent is about to end and only flushes its console.
     void agent_closed() {
         ::close(std::exchange(side_.socket, -1));
         kill_agent_at_ = Clock::now() + limits::agent_end_timeout;
@@ -314,7 +316,8 @@ private:
             limits::kill_descendants_timeout, std::span{side_.preexisting}.first(count));
     }
 
-    /// Without /proc: what the agent noted. A process that left its worker's session escapes.
+    /// Without /proc the noted sessions are killed. A process that left its worker's session
+    /// escapes.
     void kill_noted_sessions() {
         const auto deadline = Clock::now() + limits::kill_descendants_timeout;
         constexpr timespec pause{0, 1'000'000};
@@ -322,7 +325,7 @@ private:
             ::nanosleep(&pause, nullptr);
     }
 
-    /// True while one of them has a member.
+    /// Returns true while one of the sessions has a member.
     bool kill_and_reap_sessions() {
         bool is_any_left = false;
         for (const auto& noted : side_.page->sessions) {
@@ -357,7 +360,7 @@ private:
         return exit_codes::internal_error;
     }
 
-    /// With the agent's state, which is the only hint at the reason.
+    /// Includes the agent's state, which is the only hint at the reason.
     int report_killed(const char* how) const {
         say("ddprun: the agent (pid %d, state %c%s%s) %s: it and its workers were killed\n",
             side_.agent,
@@ -393,10 +396,10 @@ Result<std::variant<AgentSide, KeeperSide>> fork_agent(
     auto* const page = new (memory) KeeperPage{};
 
     become_subreaper();
-    // The parent may have ignored it, and then the exit statuses would be lost.
+    // The parent may have ignored it; then exit statuses would be lost.
     set_disposition(SIGCHLD, SIG_DFL);
     set_disposition(SIGPIPE, SIG_IGN);
-    // Schedulers send these to every process as a warning meant for the workers.
+    // Schedulers send these signals to every process as a warning for the workers.
     for (const int signal : warning_signals)
         if (std::find(handed_on.begin(), handed_on.end(), signal) == handed_on.end())
             set_disposition(signal, SIG_IGN);

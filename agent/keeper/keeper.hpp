@@ -28,36 +28,36 @@
 ///     ... threads, sockets, the agent: AgentSide and KeeperLink (keeper_link.hpp)
 namespace ddprun::agent {
 
-/// A longer one is not noted: a node that is killed then leaves its workers' error files.
+/// A longer stem is not noted: then a node that is killed leaves its workers' error files behind.
 inline constexpr std::size_t max_error_file_stem_bytes = 1024;
 
 /// Shared by keeper and agent. The agent writes, the keeper reads.
 struct KeeperPage {
     /// Nanoseconds on the boot clock; 0: no fence.
     std::atomic<std::int64_t> fence_ends_at;
-    /// Sessions of the workers by local index, 0 for none: what the keeper kills where there is no
-    /// /proc to look into.
+    /// The workers' sessions by local index, 0 for none. The keeper kills them when there is no
+    /// /proc.
     std::array<std::atomic<pid_t>, limits::max_workers_per_node> sessions;
-    /// Error files that are to be removed with the workers: STEM0.json, STEM1.json and so on. The
-    /// stem is not touched while there is a count.
+    /// Error files to remove with the workers: STEM0.json, STEM1.json and so on. The stem does not
+    /// change while the count is above 0.
     std::atomic<int> error_file_count;
     std::array<char, max_error_file_stem_bytes> error_file_stem;
 };
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 static_assert(std::atomic<pid_t>::is_always_lock_free);
 
-/// What the agent gets of the fork. The socket is its own until a KeeperLink takes it.
+/// The agent's side of the fork. It owns the socket until a KeeperLink takes it.
 struct AgentSide {
     int socket = -1;
     KeeperPage* page = nullptr;
     pid_t keeper = 0;
 };
 
-/// Children that the process had before the fork (a shell that exec'd us left its background jobs)
-/// are never killed.
+/// Children that existed before the fork (background jobs of a shell that then executed this
+/// program) are never killed.
 inline constexpr int max_preexisting_children = 256;
 
-/// What the keeper gets of it.
+/// The keeper's side of the fork.
 struct KeeperSide {
     int socket = -1;
     const KeeperPage* page = nullptr;
@@ -65,26 +65,25 @@ struct KeeperSide {
     int signals = -1;
     std::array<pid_t, max_preexisting_children> preexisting{};
     int preexisting_count = 0;
-    /// The terminal whose modes are given back, -1 for none.
+    /// The terminal whose modes are restored, -1 for none.
     int terminal = -1;
     termios terminal_modes{};
-    /// A worker reads the terminal: this process runs in the terminal's foreground only.
+    /// A worker reads the terminal, so this process may run in the terminal's foreground only.
     bool is_read = false;
     /// The connection of the `ddprun --hosts` that started this node, -1 for none: each byte is a
-    /// signal for this node, and its end is SIGTERM. To be set by the caller.
+    /// signal for this node, and its end counts as SIGTERM. The caller sets it.
     int commands = -1;
 };
 
-/// The signals that the keeper hands to the agent unless others are asked for.
+/// The signals that the keeper forwards to the agent by default.
 inline constexpr std::array stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
 /// Makes this process a subreaper and forks. Returns in both: the keeper with its signals blocked
-/// (they are read from a descriptor), the agent in a session of its own, itself a subreaper. All of
-/// `handed_on` and the stop signals stay pending in the agent: one that it got as well was sent to
-/// every process. It ignores TSTP. SIGUSR1 and SIGUSR2 are ignored by both unless they are handed
-/// on.
-/// `is_terminal_read`: a worker is to read the terminal. Like any program that does, this process
-/// then stops (SIGTTIN) while it is in the terminal's background, already here.
+/// (they are read from a descriptor), the agent in a session of its own, itself a subreaper.
+/// `handed_on` and the stop signals stay pending in the agent: a signal that is also pending there
+/// was sent to every process. The agent ignores TSTP. Both ignore SIGUSR1 and SIGUSR2 unless these
+/// are in `handed_on`. `is_terminal_read`: a worker is to read the terminal. Like any program that
+/// reads it, this process then stops here (SIGTTIN) while it is in the terminal's background.
 /// Requires: no thread was ever started.
 Result<std::variant<AgentSide, KeeperSide>> fork_agent(
     const InheritedState& start,
@@ -96,34 +95,34 @@ Result<std::variant<AgentSide, KeeperSide>> fork_agent(
 /// except what a line on stderr names.
 int keep(KeeperSide& side);
 
-/// Removes what workers wrote as they ended and nothing has removed yet, as it is noted in the
-/// page, and the folder that it was in.
+/// Removes the error files that the page still lists, which workers wrote as they ended, and their
+/// folder.
 void remove_error_files(const KeeperPage& page);
 
-/// Kills everything below the agent, for an agent whose keeper is gone; at most
-/// limits::kill_descendants_timeout. Names what is stuck on stderr, and removes the error files
-/// that are noted. The caller then exits.
+/// Kills everything below the agent when its keeper is gone; takes at most
+/// limits::kill_descendants_timeout. Names processes that could not be killed on stderr, and
+/// removes the noted error files. The caller then exits.
 void kill_own_node(const KeeperPage& page);
 
-/// The messages between keeper and agent: one per packet, no answer is waited for.
+/// The messages between keeper and agent: one per packet, without replies.
 namespace keeper {
 
-/// Keeper to agent: this signal was sent to `ddprun`. SIGTSTP: stop the workers, the keeper is
-/// about to stop itself; SIGCONT: it goes on again.
+/// Keeper to agent: this signal was sent to `ddprun`. SIGTSTP: the agent must stop the workers, and
+/// the keeper then stops itself; SIGCONT: the keeper continues.
 struct SignalCame {
     std::int32_t signal;
-    /// 0: none, or one outside this pid namespace.
+    /// 0: no sender, or one outside this pid namespace.
     std::int32_t sender;
 };
 
 /// Agent to keeper.
 struct FromAgent {
     enum class Kind : std::uint32_t {
-        /// `signals_read` is news.
+        /// `signals_read` has changed.
         signals_read,
-        /// The fence was set, or moved to an earlier moment: look at the page.
+        /// The fence was set or moved to an earlier time: the keeper must read the page.
         fence_moved,
-        /// A descriptor comes with it: the control connection from now on.
+        /// A descriptor is attached: the control connection from now on.
         connection,
     };
     Kind kind;

@@ -21,7 +21,7 @@ using keeper::SignalCame;
 
 namespace {
 
-/// Takes it from those that are pending for this process.
+/// Removes the signal from those pending for this process.
 bool take_pending(int signal) {
     sigset_t wanted;
     sigemptyset(&wanted);
@@ -30,7 +30,7 @@ bool take_pending(int signal) {
     return ::sigtimedwait(&wanted, nullptr, &at_once) == signal;
 }
 
-/// Its name for a process that serves Slurm: the parent of a step's tasks.
+/// Whether the process has the name of Slurm's step daemon, the parent of a step's tasks.
 bool is_slurm_daemon(pid_t process) {
     std::array<char, 32> path{};
     std::snprintf(path.data(), path.size(), "/proc/%d/comm", process);
@@ -44,8 +44,8 @@ bool is_slurm_daemon(pid_t process) {
 }
 
 /// Slurm without control groups signals every process of a step, children before their parents:
-/// by the time the keeper has it, this process and the workers have it too. The name of the sender
-/// excludes a user that signals both processes called ddprun, and no worker.
+/// when the keeper receives the signal, this process and the workers already have it. The sender's
+/// name is checked because a user might signal both ddprun processes but no worker.
 bool is_for_all_processes(const SignalCame& came) {
     return take_pending(came.signal) && is_slurm_daemon(came.sender);
 }
@@ -69,12 +69,12 @@ void KeeperLink::wait() {
     socket_.async_wait(
         boost::asio::posix::stream_descriptor::wait_read,
         [this](const boost::system::error_code& ec) {
-            if (ec) return;  // this object is gone
+            if (ec) return;  // this object is destroyed
             if (read_all()) wait();
         });
 }
 
-/// False when the keeper is gone.
+/// Returns false when the keeper is gone.
 bool KeeperLink::read_all() {
     for (;;) {
         SignalCame message{};
@@ -86,7 +86,7 @@ bool KeeperLink::read_all() {
             return false;
         }
         ++signals_read_;
-        // The keeper stops itself when it reads that the workers are stopped.
+        // The keeper stops itself once it reads that the workers are stopped.
         on_signal_(message.signal, is_for_all_processes(message));
         send(FromAgent::Kind::signals_read);
     }
@@ -94,7 +94,8 @@ bool KeeperLink::read_all() {
 
 void KeeperLink::send(FromAgent::Kind kind) {
     const FromAgent message{kind, signals_read_};
-    // A keeper that is gone is detected by reading; one whose queue is full has enough to read.
+    // Errors are ignored: a keeper that is gone is detected by reading, and one whose queue is full
+    // has enough to read.
     ::send(socket_.native_handle(), &message, sizeof message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -121,7 +122,7 @@ void KeeperLink::set_fence(std::optional<Instant> ends_at) {
     const auto before = page_->fence_ends_at.load();
     const auto after = ends_at ? nanoseconds_since_boot(*ends_at) : 0;
     page_->fence_ends_at.store(after);
-    // A later fence the keeper finds by itself when it wakes for the earlier one.
+    // The keeper notices a later fence when it wakes for the earlier one.
     if (after != 0 && (before == 0 || after < before)) send(FromAgent::Kind::fence_moved);
 }
 

@@ -12,14 +12,14 @@
 
 namespace ddprun::agent {
 
-/// The agent's end of the pair it shares with its keeper. Lives on the agent's thread; destroying
-/// it closes the pair, which the keeper takes for the agent's end.
+/// The agent's end of its socket pair with the keeper. Lives on the agent's thread. Destroying it
+/// closes the socket, by which the keeper recognizes the agent's end.
 class KeeperLink {
 public:
     /// `on_signal` is called for each signal sent to `ddprun`, as often as it came;
-    /// `is_for_all_processes`: a scheduler sent it to the workers as well. SIGTSTP: on its return
-    /// the workers are stopped; SIGCONT: they may go on. `on_keeper_gone` is called once:
-    /// kill the node and leave.
+    /// `is_for_all_processes`: a scheduler sent it to the workers as well. SIGTSTP: when it
+    /// returns, the workers must be stopped; SIGCONT: they may continue. `on_keeper_gone` is called
+    /// once: the node must then be killed, and this process must exit.
     KeeperLink(
         boost::asio::io_context& io,
         AgentSide side,
@@ -28,22 +28,22 @@ public:
     KeeperLink(const KeeperLink&) = delete;
     KeeperLink& operator=(const KeeperLink&) = delete;
 
-    /// Gives the keeper a duplicate of a new control connection; it closes the one it had. Call it
-    /// before anything is written to the connection: then the server sees its end only when this
-    /// node's processes are gone. From then on a deliberate end is shutdown(SHUT_RDWR).
+    /// Gives the keeper a duplicate of a new control connection; the keeper closes the previous
+    /// one. Call it before anything is written to the connection: then the server sees its end only
+    /// when this node's processes are gone. From then on a deliberate end is shutdown(SHUT_RDWR).
     Result<> hand_up(int connection);
 
-    /// When the keeper is to kill this node (it waits limits::keeper_fence_margin longer, so that
-    /// an agent that still runs can do it itself); none: never.
+    /// When the keeper must kill this node; none: never. It waits limits::keeper_fence_margin
+    /// longer, so that an agent that still runs can do it itself.
     void set_fence(std::optional<Instant> ends_at);
 
-    /// Which session the worker of this local index leads; 0 when it is gone.
+    /// The session that the worker of this local index leads; 0 when it is gone.
     void note_session(int local_index, pid_t session);
 
-    /// Removed by the process that has to kill this node: STEM0.json up to `count` of them. Count
-    /// 0: no more.
+    /// The process that has to kill this node also removes these files: STEM0.json and so on,
+    /// `count` of them. Count 0: none.
     void note_error_files(const std::string& stem, int count);
-    /// Before this process ends: a keeper that is killed then removes nothing.
+    /// Called before this process ends: a keeper that is killed afterwards removes nothing.
     void remove_error_files();
 
     pid_t keeper() const { return keeper_; }

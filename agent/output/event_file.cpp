@@ -34,7 +34,7 @@ struct EventFile::State {
     }
 
     void append(std::string_view line) {
-        // In one piece: agents of one machine may share a file.
+        // Written in one piece, since agents of one machine may share a file.
         while (descriptor >= 0 && !line.empty()) {
             const auto size = ::write(descriptor, line.data(), line.size());
             if (size < 0 && errno == EINTR) continue;
@@ -53,7 +53,7 @@ struct EventFile::State {
     const std::string path;
     QueueThread thread;
     std::atomic<std::size_t> waiting{0};
-    // Of the thread.
+    // Used by the thread only.
     int descriptor = -1;
     bool has_complained = false;
 };

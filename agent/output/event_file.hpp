@@ -9,17 +9,17 @@
 namespace ddprun::agent {
 
 /// Appends events to a file, on a thread of its own: a disk that does not answer delays nothing
-/// else. An error is logged once; the job goes on. Without a path nothing is done.
+/// else. An error is logged once; the job goes on. Without a path it does nothing.
 class EventFile {
 public:
     explicit EventFile(std::string path);
-    /// Writes what is left, for at most limits::console_flush_timeout.
+    /// Writes pending events, for at most limits::console_flush_timeout.
     ~EventFile();
     EventFile(const EventFile&) = delete;
     EventFile& operator=(const EventFile&) = delete;
 
-    /// Stamps the event with the time of day. Never blocks; with limits::max_waiting_events
-    /// waiting already the event is dropped.
+    /// Adds the time of day to the event. Never blocks; when limits::max_waiting_events are already
+    /// waiting, the event is dropped.
     void write(Event event);
 
 private:

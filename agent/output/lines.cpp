@@ -24,10 +24,10 @@ std::optional<std::string> value_of(std::string_view name, const PrefixValues& v
     return std::nullopt;
 }
 
-/// What stands behind a dollar.
+/// What follows a dollar sign.
 struct Macro {
     std::string_view name;
-    /// Of the whole macro, without the dollar; 0: it is none.
+    /// The length of the whole macro, without the dollar; 0: it is no macro.
     std::size_t size = 0;
 };
 
@@ -73,7 +73,7 @@ std::optional<LinePiece> LineSplitter::next() {
             skip_second_half();
             return piece;
         }
-        // CR LF is an empty line, a CR alone none at all; the difference may still be on its way.
+        // CR LF is an empty line, a CR alone is none; the LF may still be on its way.
         if (text.size() == 1) return std::nullopt;
         if (text[1] == '\n') return take(0, 2, true);
         ++at_;

@@ -18,7 +18,7 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr mode_t file_mode = 0666;  // and the umask
+constexpr mode_t file_mode = 0666;  // reduced by the umask
 
 }  // namespace
 
@@ -32,7 +32,8 @@ void LogFile::open() {
     std::error_code no_folder;
     std::filesystem::create_directories(std::filesystem::path{path_}.parent_path(), no_folder);
     if (open_file()) return;
-    // Without its folder the file "does not exist", whatever the reason for that was.
+    // Without its folder, opening the file reports only "does not exist", whatever prevented the
+    // folder.
     if (errno == ENOENT && no_folder) return lose(0, no_folder.value(), "folder");
     lose(0, errno, "open");
 }
@@ -50,8 +51,8 @@ void LogFile::write(std::string_view bytes) {
         if (!bounds_.max_bytes || descriptor_ < 0) return put(bytes);
         const auto room = room_below(*bounds_.max_bytes);
         if (bytes.size() <= room) return put(bytes);
-        // Up to the last line that fits. One that was begun here is ended here, if it is not too
-        // long.
+        // Writes up to the last line that fits. A line that was begun in this file is ended here,
+        // if it is not too long.
         const auto last_end = bytes.substr(0, room).rfind('\n');
         const bool may_end_here = ends_with_line_ && size_bytes_ > 0;
         auto size = last_end + 1;
@@ -91,7 +92,7 @@ void LogFile::rotate() {
             ++last_rotated_;
     const auto target = rotated_path(last_rotated_ + 1);
     if (std::rename(path_.c_str(), target.c_str()) != 0) {
-        // Better one file that grows than none.
+        // Rotation failed: a growing file is better than none.
         bounds_.max_bytes.reset();
         log::error(
             "log.failed",

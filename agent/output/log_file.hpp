@@ -8,17 +8,17 @@
 
 namespace ddprun::agent {
 
-/// A file that output is added to; what is in it already stays. Blocks; for the writer's thread.
+/// A file to which output is appended. Blocks; for the writer's thread.
 ///
 /// A file that has reached its size is renamed to PATH.1, the next to PATH.2 and so on, at the end
-/// of a line, which may make it a little larger. What goes wrong is logged once, with what was lost
-/// when it goes on: a full disk is no reason to stop a job.
+/// of a line, so it may become slightly larger. An error is logged once, and what was lost is
+/// logged when writing works again: a full disk is no reason to stop a job.
 class LogFile {
 public:
     struct Bounds {
         /// Absent: no limit.
         std::optional<std::uint64_t> max_bytes;
-        /// Renamed files that are kept; absent: all.
+        /// How many renamed files are kept; absent: all.
         std::optional<int> kept;
     };
 
@@ -29,7 +29,7 @@ public:
 
     /// Makes the file and the folders above it.
     void open();
-    /// Requires: was opened, well or not.
+    /// Requires: `open` was called, even if it failed.
     void write(std::string_view bytes);
 
 private:

@@ -23,21 +23,21 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A pattern that matches something else shows early that its number does not grow.
+/// The first matches show whether a pattern matches something else than a growing step.
 constexpr int watched_matches = 10;
-/// More than this part of one processor is too much.
+/// Matching must cost less than this share of one processor.
 constexpr double highest_cost = 0.05;
 constexpr Duration cost_window = 2s;
 constexpr std::size_t longest_shown_bytes = 200;
-/// regcomp writes repetitions out: a few nested ones would take all memory.
+/// regcomp expands repetitions: a few nested ones would use up all memory.
 constexpr std::size_t most_written_out = 2'000;
 
 Failure refused(const std::string& why) {
     return {system_code(EINVAL), why};
 }
 
-/// Behind the bracket expression that begins here: `[^]a]`, `[[:alpha:]]`. A backslash is a
-/// character in it, and a `]` that comes first too.
+/// The position after the bracket expression that begins here: `[^]a]`, `[[:alpha:]]`. In it a
+/// backslash is an ordinary character, and so is a leading `]`.
 std::size_t bracket_end(std::string_view text, std::size_t begin) {
     auto at = begin + 1;
     if (at < text.size() && text[at] == '^') ++at;
@@ -52,7 +52,7 @@ std::size_t bracket_end(std::string_view text, std::size_t begin) {
     return std::min(at + 1, text.size());
 }
 
-/// `\d` as POSIX writes it. None: there is a back reference.
+/// Translates `\d` for POSIX. None: there is a back reference.
 std::optional<std::string> as_posix(std::string_view text) {
     std::string result;
     for (std::size_t at = 0; at < text.size();) {
@@ -77,8 +77,8 @@ std::optional<std::string> as_posix(std::string_view text) {
     return result;
 }
 
-/// How many characters a pattern has when its repetitions are written out, as regcomp does:
-/// `(ab{3}){2}` has 2 * (1 + 3). Brackets and groups count as one more.
+/// Counts the characters of a pattern after its repetitions are expanded, as by regcomp:
+/// `(ab{3}){2}` has 2 * (1 + 3). A bracket expression or group counts as one more.
 class WrittenOut {
 public:
     std::size_t size_of(std::string_view text) {
@@ -90,7 +90,7 @@ public:
     }
 
 private:
-    /// Where the next part begins.
+    /// Returns the beginning of the next part.
     std::size_t take(std::string_view text, std::size_t at) {
         switch (text[at]) {
             case '[': add(1); return bracket_end(text, at);
@@ -116,7 +116,7 @@ private:
             const bool is_digit = text[at] >= '0' && text[at] <= '9';
             number = is_digit ? capped(number * 10 + static_cast<std::size_t>(text[at] - '0')) : 0;
             highest = std::max(highest, number);
-            // `{3,}` is three and any further ones.
+            // `{3,}` is expanded to three repetitions and one for any further ones.
             if (text.substr(at, 2) == ",}") ++highest;
         }
         repeat(std::max<std::size_t>(highest, 1));
@@ -135,9 +135,9 @@ private:
     void repeat(std::size_t count) { last_ = capped(last_ * count); }
     static std::size_t capped(std::size_t size) { return std::min(size, most_written_out + 1); }
 
-    /// Of the groups that are open, without their last part.
+    /// Sizes of the open groups, without their last part.
     std::vector<std::size_t> sizes_{0};
-    /// What a repetition would repeat.
+    /// The size of the part that a repetition would repeat.
     std::size_t last_ = 0;
 };
 

@@ -14,12 +14,12 @@
 namespace ddprun::agent {
 
 /// A POSIX extended regular expression whose first group is a step (--progress-regex); `\d` is
-/// accepted for [0-9]. Back references are refused: a line could take for ever. Pure.
+/// accepted for [0-9]. Back references are refused, since matching them could take for ever. Pure.
 class ProgressPattern {
 public:
     static Result<ProgressPattern> parse(const std::string& text);
 
-    /// None: no match, or its group is no number of 64 bits.
+    /// None: no match, or its group is no 64-bit number.
     std::optional<std::uint64_t> step_in(const std::string& line) const;
 
 private:
@@ -30,16 +30,16 @@ private:
     std::shared_ptr<const Compiled> compiled_;
 };
 
-/// The steps in one worker's output of one round. Switches itself off, with a reason, when the
-/// pattern matches something else than a step that grows, or costs too much.
+/// Finds the steps in one worker's output of one round. Switches itself off, with a reason, when
+/// the pattern matches something else than a growing step, or costs too much.
 class ProgressReader {
 public:
     explicit ProgressReader(ProgressPattern pattern) : pattern_(std::move(pattern)) {}
 
-    /// The newest step of the lines that these bytes end, if any has one. A line ends with LF or
-    /// CR; of a longer one than `limits::max_progress_line_bytes` nothing is read.
+    /// Returns the newest step of the lines that end in these bytes, if any line has one. A line
+    /// ends with LF or CR; lines longer than `limits::max_progress_line_bytes` are ignored.
     std::optional<std::uint64_t> append(std::string_view bytes);
-    /// What `append` took of a processor, and when.
+    /// Records how much processor time `append` took, and when.
     void add_cost(Duration cost, Instant now);
     bool is_off() const { return !why_off_.empty(); }
     /// Why it has switched itself off; empty: it has not.

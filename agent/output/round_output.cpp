@@ -15,8 +15,8 @@
 namespace ddprun::agent {
 namespace {
 
-/// A reader of the name sees the old one or the new one. Where there is something else of that
-/// name, it stays.
+/// Replaces the link atomically: a reader sees the old one or the new one. Another kind of file
+/// with that name is not replaced.
 void point_latest(const std::string& folder, const std::string& target, const std::string& nonce) {
     const auto fresh = folder + "/.latest-" + nonce;
     std::error_code failed;
@@ -88,7 +88,7 @@ RoundOutput::RoundOutput(
 }
 
 RoundOutput::~RoundOutput() {
-    // Closing may block, so the writer's thread lets go of them last.
+    // Closing may block, so the writer's thread releases them last.
     writer_.run([out = std::move(filtered_out_), err = std::move(filtered_err_)] {});
 }
 
@@ -111,7 +111,8 @@ std::optional<StreamRelay> RoundOutput::relay(Stream stream, int local_rank) {
     const auto route = route_of(plan_, stream, local_rank, rank);
     if (is_at_terminal(spec_, stream, rank)) return std::nullopt;
     const bool is_err = stream == Stream::err;
-    // A stderr that is no terminal passes through us, so that its end can be in the report.
+    // Unless it is a terminal, stderr passes through the agent, so that its end can be in the
+    // report.
     const bool is_kept = is_err && !is_on_terminal_;
     const bool has_steps = !is_err && rank == 0 && !plan_.progress_pattern.empty();
     if (route.is_inherited() && !is_kept && !has_steps) return std::nullopt;
@@ -135,7 +136,7 @@ std::optional<StreamRelay> RoundOutput::relay(Stream stream, int local_rank) {
             line_timeout(stream)),
         has_steps ? on_progress_output_ : StreamRelay::Observer{});
     if (relay) return std::move(*relay);
-    // The worker then writes to our own stream itself; files and the report lack that output.
+    // The worker then writes to the agent's stream directly; files and the report lack that output.
     log::warning("output.inherited", {{"rank", rank}, {"reason", relay.error().describe()}});
     return std::nullopt;
 }
@@ -154,8 +155,8 @@ StreamSink::Format RoundOutput::format(
     return LinePrefix{plan_.prefix, {spec_.role, local_rank, rank, round_.host}};
 }
 
-/// The user may be looking at the beginning of a line on a terminal, and where there is only one
-/// worker no other writes into it.
+/// On a terminal the user may be reading the beginning of a line, and with a single worker no other
+/// output can mix with it.
 Duration RoundOutput::line_timeout(Stream stream) const {
     const bool is_for_eyes =
         ::isatty(stream == Stream::out ? STDOUT_FILENO : STDERR_FILENO) == 1 || spec_.nproc == 1;

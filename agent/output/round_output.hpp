@@ -14,10 +14,11 @@
 
 namespace ddprun::agent {
 
-/// The output of one worker: what its descriptors 1 and 2 are, and what comes of them.
+/// The output of one worker: its descriptors 1 and 2, and the relays behind them.
 class WorkerOutput {
 public:
-    /// For SpawnSpec; -1: it inherits ours. Until `close_worker_ends`, once it was spawned.
+    /// The descriptor for SpawnSpec; -1: the worker inherits the agent's. Valid until
+    /// `close_worker_ends`, which is called after the spawn.
     int worker_end(Stream stream) const;
     void close_worker_ends();
 
@@ -25,7 +26,7 @@ public:
     void resume();
     /// The worker is gone.
     void finish();
-    /// The end of its standard error; empty where it inherited ours.
+    /// The end of its standard error; empty if it inherited the agent's.
     std::string stderr_tail() const;
 
 private:
@@ -34,15 +35,15 @@ private:
     std::optional<StreamRelay> err_;
 };
 
-/// Whether a stream of this rank is the user's terminal itself, whatever the options say about the
-/// output of the ranks: it has the terminal as its standard input too (--attach).
+/// Whether a stream of this rank is the user's terminal itself, whatever the output options say:
+/// the rank also has the terminal as its standard input (--attach).
 bool is_at_terminal(const WorkerSpec& spec, Stream stream, int rank);
 
-/// Connects the output of a round's workers as planned: exists while they are being started. On the
-/// agent's thread; what blocks is done by the writer.
+/// Connects the output of a round's workers as planned; exists while they are being started. Runs
+/// on the agent's thread; the writer does what blocks.
 class RoundOutput {
 public:
-    /// `writer` must outlive what it opens.
+    /// `writer` must outlive the opened outputs.
     RoundOutput(
         boost::asio::io_context& io,
         Writer& writer,
@@ -68,7 +69,7 @@ private:
     const OutputPlan& plan_;
     const WorkerSpec& spec_;
     const RoundPlan& round_;
-    /// Sees the standard output of rank 0, where steps are looked for in it.
+    /// Observes the standard output of rank 0 if steps are to be found in it.
     StreamRelay::Observer on_progress_output_;
     bool is_on_terminal_;
     std::shared_ptr<LogFile> filtered_out_;

@@ -26,7 +26,7 @@ void close_if_open(int& descriptor) {
 
 }  // namespace
 
-/// Shared with the pending wait.
+/// Shared with the pending wait, which may outlive the relay.
 struct StreamRelay::State : std::enable_shared_from_this<StreamRelay::State> {
     State(
         boost::asio::io_context& io,
@@ -53,7 +53,7 @@ struct StreamRelay::State : std::enable_shared_from_this<StreamRelay::State> {
 
     void pass_on() {
         if (!pipe.is_open()) return;
-        // A full writer stops the reading; `resume` begins again.
+        // Reading pauses while the writer is full; `resume` continues it.
         if (writer.is_full()) return sink->set_paused(true);
         const auto size = take(read_bytes);
         if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) return close();
@@ -61,7 +61,7 @@ struct StreamRelay::State : std::enable_shared_from_this<StreamRelay::State> {
         wait();
     }
 
-    /// One read of at most `most_bytes`; what read(2) returned.
+    /// Reads once, at most `most_bytes`; returns what read(2) returned.
     ssize_t take(std::size_t most_bytes) {
         std::array<char, read_bytes> bytes;
         const auto size =
@@ -81,7 +81,7 @@ struct StreamRelay::State : std::enable_shared_from_this<StreamRelay::State> {
         last_bytes += bytes.substr(bytes.size() - kept);
     }
 
-    /// What the pipe holds at this moment and not what a grandchild adds meanwhile.
+    /// Reads what the pipe contains now, not what a grandchild adds meanwhile.
     void drain() {
         int held = 0;
         if (!pipe.is_open() || ::ioctl(pipe.native_handle(), FIONREAD, &held) != 0) return;
@@ -95,7 +95,7 @@ struct StreamRelay::State : std::enable_shared_from_this<StreamRelay::State> {
     void close() {
         boost::system::error_code ignored;
         pipe.close(ignored);
-        // The writer's thread lets go of it last: closing a file may block.
+        // The writer's thread releases it last: closing a file may block.
         if (sink) writer.end(std::exchange(sink, nullptr));
     }
 
@@ -116,7 +116,7 @@ Result<StreamRelay> StreamRelay::open(
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0)
         return Failure{system_code(errno), "pipe for a worker's output"};
-    // Ours alone: the worker's end stays blocking.
+    // Only the agent's end is non-blocking; the worker's end stays blocking.
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
     auto state = std::make_shared<State>(io, writer, std::move(sink), ends[0], ends[1]);
     state->observer = std::move(observer);

@@ -14,14 +14,14 @@
 namespace ddprun::agent {
 
 /// One stream of one worker on its way through the agent: read from a pipe as soon as something is
-/// there and handed to the writer, while its end is kept for the report.
+/// there and handed to the writer, while the last bytes are kept for the report.
 ///
-/// The worker's output ends at its exit plus what the pipe holds then, never at end of file: a
-/// grandchild may hold the pipe for ever. While the writer's backlog is full nothing is read, so
-/// the worker waits as it would on the console itself.
+/// The worker's output ends with what the pipe contains at its exit, not at end of file: a
+/// grandchild may keep the pipe open for ever. While the writer's backlog is full nothing is read,
+/// so the worker blocks as it would on the console itself.
 class StreamRelay {
 public:
-    /// Sees what is read, as it is.
+    /// Gets the bytes that are read, unchanged.
     using Observer = std::function<void(std::string_view)>;
 
     /// `writer` must outlive the relay.
@@ -35,14 +35,14 @@ public:
     StreamRelay& operator=(StreamRelay&&) noexcept;
     ~StreamRelay();
 
-    /// The end for the worker; closed by `close_worker_end` once it was spawned.
+    /// The worker's end of the pipe; `close_worker_end` closes it after the spawn.
     int worker_end() const;
     void close_worker_end();
 
     /// The writer has room again.
     void resume();
 
-    /// The worker is gone: takes what the pipe holds now, then closes it.
+    /// The worker is gone: reads what the pipe contains now, then closes it.
     void finish();
 
     /// The last bytes, at most limits::max_stderr_tail_bytes.

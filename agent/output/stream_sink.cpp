@@ -60,7 +60,8 @@ void Console::complain(int descriptor, int error_number) {
 
 void Console::pass(int descriptor, std::string_view bytes) {
     if (bytes.empty()) return;
-    // All that pass bytes are one owner, the console itself: among them nothing is added.
+    // All sinks that pass raw bytes count as one owner, the console itself: between them no line
+    // end is added.
     const auto* owner = line_owner(descriptor);
     if (owner != nullptr && owner != this) write(descriptor, "\n");
     write(descriptor, bytes);
@@ -128,8 +129,8 @@ void StreamSink::handle(const LinePiece& piece) {
     filtered_text_.append(piece.text).append("\n");
 }
 
-/// What belongs to the line that this sink has left unfinished there continues it. If that line was
-/// ended by other output meanwhile, it is written again, whole, unless all of it is there already.
+/// A piece of the line that this sink has left unfinished there continues it. If other output has
+/// ended that line meanwhile, the whole line is written again, unless all of it is already there.
 void StreamSink::add_to_console(const LinePiece& piece) {
     const auto shown = std::exchange(shown_bytes_, 0);
     const auto* owner = console_.line_owner(targets_.console);
@@ -160,7 +161,8 @@ bool StreamSink::has_unseen() const {
     return is_shown && splitter_.unfinished().text.size() > shown_bytes_;
 }
 
-/// A prompt, a progress bar, dots printed one by one: a line that does not go on is shown.
+/// A line that stays unfinished (a prompt, a progress bar, dots printed one by one) is shown after
+/// a while.
 void StreamSink::watch_unfinished_line() {
     if (is_watching_ || !has_unseen()) return;
     is_watching_ = true;
@@ -179,7 +181,7 @@ void StreamSink::watch_unfinished_line() {
 void StreamSink::show_unfinished_line() {
     if (!has_unseen()) return;
     if (std::holds_alternative<JsonLine>(format_)) {
-        // An object is whole or it is nothing: the rest comes as the next part.
+        // A JSON object must be whole, so the rest of the line follows as the next part.
         time_ = utc_time();
         handle(*splitter_.flush());
     } else {

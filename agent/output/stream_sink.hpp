@@ -18,28 +18,29 @@
 
 namespace ddprun::agent {
 
-/// Our standard output and error as the writer's thread uses them: which line is unfinished there,
-/// and whose it is, so that whole lines stay whole. Blocks; for the writer's thread only.
+/// The agent's standard output and error, as used by the writer's thread. Tracks which line is
+/// unfinished there and its owner, so that whole lines are not mixed. Blocks; for the writer's
+/// thread only.
 class Console {
 public:
     Console();
 
-    /// Writes everything, whatever the descriptor is: a terminal, a pipe whose reader is gone, one
-    /// that was made non-blocking elsewhere. An error ends this piece of output and nothing else; the
-    /// first one of each descriptor is logged, unless it is that the reader is gone.
+    /// Writes all bytes, whatever the descriptor is: a terminal, a pipe without a reader, or a
+    /// descriptor made non-blocking elsewhere. An error drops only this piece of output. The first
+    /// error of each descriptor is logged, except that of a pipe without a reader.
     void write(int descriptor, std::string_view bytes);
-    /// The same for bytes that are not split into lines: they begin on a line of their own when
-    /// another line is unfinished, and so does what comes after unfinished ones.
+    /// The same for bytes that are not split into lines: if another line is unfinished, they begin
+    /// on a new line, and so does output after an unfinished line of theirs.
     void pass(int descriptor, std::string_view bytes);
 
-    /// The owner of the unfinished line there; null: there is none. A terminal that is both is one
-    /// place.
+    /// The owner of the unfinished line there; null: there is none. If both descriptors are the
+    /// same terminal, they share one line.
     const void* line_owner(int descriptor) const { return owners_[place_of(descriptor)]; }
     void set_line_owner(int descriptor, const void* owner) {
         owners_[place_of(descriptor)] = owner;
     }
 
-    /// Grows while any output is accepted. From any thread.
+    /// Increases with every accepted output. From any thread.
     std::uint64_t written_bytes() const { return written_bytes_; }
 
 private:
@@ -54,25 +55,25 @@ private:
 
 class LogFile;
 
-/// Where the bytes of one stream of one worker end: the console, a file, the node's file of
-/// filtered lines. Made anywhere; everything but what says otherwise belongs to the writer's
+/// The destinations of one stream of one worker: the console, a file, the node's file of filtered
+/// lines. May be created on any thread; unless stated otherwise, all calls belong to the writer's
 /// thread.
 class StreamSink : public std::enable_shared_from_this<StreamSink> {
 public:
     struct Targets {
-        /// STDOUT_FILENO, STDERR_FILENO, or -1: not shown.
+        /// STDOUT_FILENO, STDERR_FILENO, or -1: not shown on the console.
         int console = -1;
         std::shared_ptr<LogFile> file;
         std::shared_ptr<LogFile> filtered_file;
-        /// Texts of which a line for `filtered_file` has one.
+        /// Lines that contain one of these texts go to `filtered_file`.
         std::vector<std::string> filters;
     };
-    /// Byte for byte; lines with a prefix (in files, byte for byte); JSON, in files as well.
+    /// The format on the console: byte for byte; lines with a prefix (in files byte for byte); or
+    /// JSON, in files too.
     struct Raw {};
     using Format = std::variant<Raw, LinePrefix, JsonLine>;
 
-    /// `line_timeout`: how long a line may stay unfinished before it is shown as far as it is
-    /// there.
+    /// `line_timeout`: how long a line may stay unfinished before its beginning is shown.
     StreamSink(
         boost::asio::io_context& queue,
         Console& console,
@@ -81,11 +82,11 @@ public:
         Duration line_timeout);
 
     void take(std::string_view bytes);
-    /// What was begun is finished; nothing comes any more.
+    /// No more bytes will come: finishes an unfinished line.
     void end();
 
-    /// From the agent's thread: bytes are on their way here, or wait in the pipe until there is
-    /// room. Until they came no line is taken for abandoned.
+    /// Called on the agent's thread: bytes are on their way here, or wait in the pipe for room.
+    /// Until they arrive no line counts as abandoned.
     void announce() { ++announced_; }
     void set_paused(bool is_paused) { is_paused_ = is_paused; }
 
@@ -104,15 +105,15 @@ private:
     LineSplitter splitter_;
     Duration line_timeout_;
     boost::asio::steady_timer timer_;
-    /// How much of the unfinished line is on the console.
+    /// How many bytes of the unfinished line are on the console.
     std::size_t shown_bytes_ = 0;
     bool is_watching_ = false;
-    /// Something came while it was being watched.
+    /// Bytes have arrived since it was last checked.
     bool is_fresh_ = false;
     std::atomic<int> announced_{0};
     std::atomic<bool> is_paused_{false};
 
-    // Of the current bytes.
+    // The time of the current bytes.
     std::string time_;
     std::string console_text_;
     std::string file_text_;

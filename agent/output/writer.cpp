@@ -21,7 +21,7 @@ struct Writer::State {
 
     boost::asio::io_context& agent;
     std::function<void()> on_room;
-    // Before the thread: what is in its queue may still refer to the console.
+    // Declared before the thread: entries in its queue may still refer to the console.
     Console console;
     QueueThread thread;
     std::atomic<std::size_t> backlog_bytes{0};
@@ -29,7 +29,7 @@ struct Writer::State {
     std::atomic<bool> was_full{false};
     std::atomic<bool> is_ending{false};
 
-    /// Changes whenever anything was done.
+    /// Changes whenever any work was done.
     std::uint64_t progress() const { return console.written_bytes() + finished_jobs; }
 };
 

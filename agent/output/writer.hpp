@@ -15,32 +15,32 @@ namespace ddprun::agent {
 class Console;
 
 /// The thread that writes to the console and to log files, so that a terminal that is stopped, a
-/// pipe without a reader or a disk that hangs never stops the agent. Bytes leave in the order they
-/// were given.
+/// pipe without a reader or a disk that hangs never stops the agent. Bytes are written in the order
+/// in which they were queued.
 class Writer {
 public:
-    /// `on_room` is posted to `agent` when the backlog, having been full, is half empty again.
+    /// `on_room` is posted to `agent` when a full backlog is half empty again.
     Writer(boost::asio::io_context& agent, std::function<void()> on_room);
-    /// Writes what is left, as long as anything is taken within limits::console_flush_timeout.
+    /// Writes pending bytes, as long as any are accepted within limits::console_flush_timeout.
     ~Writer();
     Writer(const Writer&) = delete;
     Writer& operator=(const Writer&) = delete;
 
-    /// Queues a text of our own, whole lines, for the descriptor; never blocks, never refuses. From
-    /// any thread.
+    /// Queues whole lines of the agent's own for the descriptor; never blocks or refuses. From any
+    /// thread.
     void write(int descriptor, std::string lines);
 
-    /// Queues a worker's bytes. The bound on the backlog (limits::max_output_backlog_bytes) is kept
-    /// by not reading more while `is_full`.
+    /// Queues a worker's bytes. The caller must not read more while `is_full`, which keeps the
+    /// backlog within limits::max_output_backlog_bytes.
     void pass(std::shared_ptr<StreamSink> sink, std::string bytes);
-    /// Nothing more comes for it.
+    /// No more bytes will come for this sink.
     void end(std::shared_ptr<StreamSink> sink);
     bool is_full() const;
 
-    /// Something else that may block, in its turn.
+    /// Queues other work that may block.
     void run(std::function<void()> job);
 
-    /// For what a sink does later; both belong to the thread.
+    /// For later work of a sink; both belong to the thread.
     boost::asio::io_context& queue();
     Console& console();
 

@@ -25,9 +25,9 @@ CpuList numbers_of(const std::vector<Cpu>& cpus) {
     return list;
 }
 
-/// What shares a NUMA node, in order: GPUs, or workers where there are none. `exclusive` and
+/// A GPU, or without GPUs a worker, that shares a NUMA node with others, in order. `exclusive` and
 /// `core-complex` divide the node among them, so the share of one does not depend on how many
-/// workers are really started.
+/// workers are started.
 struct Seat {
     int node = 0;
     std::size_t place = 0;
@@ -45,7 +45,7 @@ std::vector<Seat> seats_on(const std::vector<int>& nodes) {
     return seats;
 }
 
-/// The machine as it is for us.
+/// The part of the machine that this process may use.
 class Allowed {
 public:
     explicit Allowed(const Topology& machine) : machine_(machine) {
@@ -53,7 +53,7 @@ public:
             if (contains(machine.allowed, cpu.number)) cpus_.push_back(cpu);
     }
 
-    /// The nodes that have CPUs for us.
+    /// The nodes that have allowed CPUs.
     std::vector<int> nodes() const {
         std::set<int> found;
         for (const auto& cpu : cpus_)
@@ -81,13 +81,13 @@ public:
     }
 
     CpuList on_socket_of(int node) const {
-        // The node itself may have nothing for us while its socket has.
+        // The node may have no allowed CPUs although its socket has some.
         const auto any =
             std::find_if(machine_.cpus.begin(), machine_.cpus.end(), [node](const Cpu& cpu) {
                 return cpu.node == node;
             });
         if (any == machine_.cpus.end()) return {};
-        // Whole nodes: one that spans sockets belongs to that of its first CPU.
+        // Whole nodes: a node that spans sockets belongs to the socket of its first CPU.
         std::set<int> nodes;
         std::set<int> seen;
         for (const auto& cpu : machine_.cpus)
@@ -121,7 +121,7 @@ public:
         for (const auto& [cache, cpus] : by_cache)
             complexes.push_back(numbers_of(cpus));
         if (complexes.empty()) return {};
-        // Those that have most left for us come first.
+        // Those with most allowed CPUs come first.
         std::stable_sort(complexes.begin(), complexes.end(), [](const auto& a, const auto& b) {
             return a.size() > b.size();
         });
@@ -201,11 +201,11 @@ private:
         return spread();
     }
 
-    /// Empty when one of them is unknown.
+    /// Empty when the node of one of them is unknown.
     std::vector<int> nodes_of(const std::vector<Gpu>& gpus) const {
         std::vector<int> nodes;
         for (const auto& gpu : gpus) {
-            // With one node there is nothing to choose, and firmware often names none.
+            // With one node there is no choice, and firmware often names none.
             if (allowed_.is_one_node())
                 nodes.push_back(allowed_.nodes().front());
             else if (gpu.node)
@@ -216,8 +216,8 @@ private:
         return nodes;
     }
 
-    /// Every worker stands for an equal part of our CPUs, counted node by node, and goes to the
-    /// node of the first of them: a node with few CPUs left for us gets few workers.
+    /// Every worker represents an equal part of the allowed CPUs, counted node by node, and goes to
+    /// the node of the first CPU of its part. So a node with few allowed CPUs gets few workers.
     std::vector<int> spread() const {
         const auto cpus = allowed_.by_node();
         std::vector<int> places;

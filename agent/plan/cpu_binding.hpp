@@ -18,10 +18,11 @@ enum class BindingMode {
     node,
     /// All CPUs of all NUMA nodes of that node's socket.
     socket,
-    /// The node's physical cores divided among those whose node it is, the first get what is left
-    /// over.
+    /// The physical cores of the node, divided among the workers of that node; the first workers
+    /// get the remainder.
     exclusive,
-    /// The CPUs that share one largest cache, another for each worker as far as there are enough.
+    /// The CPUs that share one largest cache, a different one for each worker as long as there are
+    /// enough.
     core_complex,
 };
 
@@ -31,7 +32,7 @@ std::string_view describe(BindingMode mode);
 struct CpuBinding {
     /// Empty: the worker is not bound.
     CpuList cpus;
-    /// The NUMA node its memory should come from; nothing when the CPUs are on several.
+    /// The NUMA node for its memory; none when its CPUs are on several nodes.
     std::optional<int> memory_node;
 
     bool operator==(const CpuBinding&) const = default;
@@ -40,18 +41,18 @@ struct CpuBinding {
 struct BindingPlan {
     /// By local rank.
     std::vector<CpuBinding> workers;
-    /// By what the workers were placed: "the GPU of their local rank", or how else and why.
+    /// How the workers were placed: "the GPU of their local rank", or another way with its reason.
     std::string placed_by;
-    /// What could not be done as asked, one sentence each.
+    /// The requests that could not be fulfilled, one sentence each.
     std::vector<std::string> problems;
 };
 
-/// A worker's NUMA node is that of the GPU whose index is its local rank. Where there are no GPUs
-/// (or where their nodes are unknown) the workers are spread evenly over the nodes that have CPUs
-/// for us, in blocks: neighbours in rank are neighbours in the machine.
+/// A worker's NUMA node is that of the GPU whose index is its local rank. Without GPUs (or if their
+/// nodes are unknown) the workers are spread evenly over the nodes with allowed CPUs, in blocks:
+/// workers with neighbouring ranks are on neighbouring CPUs.
 ///
-/// Only CPUs in `machine.allowed` are given. What is impossible is not done and becomes a problem:
-/// the job runs all the same. `gpus` are those the workers will see.
+/// Only CPUs in `machine.allowed` are assigned. What is impossible is left out and listed as a
+/// problem; the job still runs. `gpus` are the GPUs that the workers will see.
 BindingPlan plan_binding(
     BindingMode mode,
     const Topology& machine,

@@ -10,13 +10,13 @@
 
 namespace ddprun::agent {
 
-/// What an agent writes into a round's store for the workers, spelled once. The worker SDK has the
-/// same names in a list of its own (worker_sdk/src/store_names.hpp); a unit test compares the two.
+/// The keys and texts that an agent writes into a round's store for the workers. The worker SDK has
+/// the same names in its own list (worker_sdk/src/store_names.hpp); a unit test compares the two.
 namespace store_names {
 
-/// The ranks of a round that died, in the order in which their agents saw it: "5", "5 3". It is
-/// there only where a worker asked for notices: the SDK makes it, with the text `no_deaths`. As
-/// on the wire: PyTorch's clients, and ours, put a slash in front of every key.
+/// The ranks of a round that died, in the order in which their agents saw it: "5", "5 3". The key
+/// exists only if a worker asked for notices: then the SDK creates it with the text `no_deaths`.
+/// This is the key on the wire: clients put a slash in front of every key.
 inline std::string deaths(const std::string& incarnation, int round, int restart_count) {
     return "/ddprun/" + incarnation + "/" + std::to_string(round) + "/" +
            std::to_string(restart_count) + "/deaths";
@@ -26,18 +26,18 @@ inline constexpr std::string_view no_deaths = "none";
 
 }  // namespace store_names
 
-/// Ranks that died, for the other workers, and where to write them.
+/// The dead ranks to report to the other workers, and the key for them.
 struct DeathNote {
     Endpoint store;
-    /// store_names::deaths.
+    /// The key store_names::deaths.
     std::string key;
     std::vector<int> ranks;
 
     bool operator==(const DeathNote&) const = default;
 };
 
-/// What to write in place of the present text: the ranks it names, then those of ours that it does
-/// not. Nothing when it has them all, or is no list that could grow.
+/// The new value for a key with the value `found`: the ranks that it lists, followed by this note's
+/// missing ones. None when it lists them all, or is no list of ranks.
 std::optional<std::string> with_deaths(const std::string& found, const std::vector<int>& ranks);
 
 }  // namespace ddprun::agent

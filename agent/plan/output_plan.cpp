@@ -27,7 +27,8 @@ constexpr std::size_t longest_name_bytes = 120;
 constexpr std::size_t short_incarnation_bytes = 8;
 constexpr std::size_t nonce_bytes = 32;
 
-/// Of one that is random the first digits are enough; a scheduler's means something.
+/// A random incarnation is shortened to its first digits; a scheduler's name is kept, since it has
+/// a meaning.
 std::string short_incarnation(const std::string& incarnation) {
     const bool is_random = incarnation.size() == nonce_bytes &&
                            incarnation.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -51,7 +52,7 @@ std::string_view name_of(Stream stream) {
 }  // namespace
 
 StreamRoute route_of(const OutputPlan& plan, Stream stream, int local_rank, int rank) {
-    // Without a place for files there is nothing to redirect to: all goes to the console.
+    // Without a folder for files nothing can be redirected: all output goes to the console.
     const bool has_files = !plan.log_dir.empty();
     const bool is_teed = has_files && is_masked(plan.tee, stream, local_rank, rank);
     const bool is_redirected = has_files && is_masked(plan.redirects, stream, local_rank, rank);
@@ -65,14 +66,14 @@ StreamRoute route_of(const OutputPlan& plan, Stream stream, int local_rank, int 
 }
 
 int descriptors_needed(const OutputPlan& plan, int worker_count) {
-    // Measured: 29, and some while a worker is started.
+    // Measured: 29, and a few more while a worker is started.
     constexpr int of_agent = 36;
     constexpr int of_worker = 3;
     int needed = of_agent + of_worker * worker_count + (plan.progress_pattern.empty() ? 0 : 1);
     for (int local_rank = 0; local_rank < worker_count; ++local_rank)
         for (const auto stream : {Stream::out, Stream::err}) {
             const auto route = route_of(plan, stream, local_rank, local_rank);
-            // A stderr passes through the agent in any case, for the report.
+            // A stderr always passes through the agent, for the report.
             if (!route.is_inherited() || stream == Stream::err) ++needed;
             if (route.to_file) ++needed;
         }

@@ -20,7 +20,7 @@ constexpr std::string_view established = "01";
 constexpr std::string_view syn_sent = "02";
 constexpr std::string_view link_begin = "socket:[";
 
-/// The kernel prints an address as words of 32 bits in its own byte order.
+/// The kernel prints an address as 32-bit words in its own byte order.
 std::string address_of(std::string_view digits) {
     std::array<std::uint32_t, 4> words{};
     const auto count = digits.size() / 8;
@@ -58,7 +58,8 @@ struct TableLine {
 };
 
 TableLine table_line(std::string_view line) {
-    // sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode
+    // The columns: sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid
+    // timeout inode
     std::array<std::string_view, 10> words;
     for (auto& word : words)
         word = next_word(line);

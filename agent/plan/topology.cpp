@@ -18,7 +18,7 @@ std::optional<int> parse_cpu_number(std::string_view text) {
     return number;
 }
 
-/// "MIG-GPU-<uuid>/1/0", the older way to name a MIG device, names its GPU.
+/// The GPU of a MIG device in the older notation, "MIG-GPU-<uuid>/1/0".
 std::string_view gpu_of(std::string_view device) {
     constexpr std::string_view mig = "MIG-";
     if (device.starts_with("MIG-GPU-")) device = device.substr(mig.size());
@@ -28,7 +28,7 @@ std::string_view gpu_of(std::string_view device) {
 const Gpu* gpu_named(const std::vector<Gpu>& all, std::string_view device) {
     if (const auto index = whole_number<std::size_t>(device))
         return *index < all.size() ? &all[*index] : nullptr;
-    // A UUID may be shortened while it names one.
+    // A UUID may be shortened as long as it is unambiguous.
     const auto uuid = gpu_of(device);
     const auto has_uuid = [&](const Gpu& gpu) {
         return !uuid.empty() && gpu.uuid.starts_with(uuid);
@@ -38,7 +38,7 @@ const Gpu* gpu_named(const std::vector<Gpu>& all, std::string_view device) {
 }
 
 bool is_known_device(std::string_view entry, std::string_view first, int gpu_count) {
-    // CUDA takes one kind of name in one list.
+    // CUDA accepts only one kind of name in a list.
     if (is_device_uuid(first)) return entry.starts_with(first.substr(0, 4));
     const auto number = whole_number<int>(entry);
     return number && *number >= 0 && *number < gpu_count;
@@ -56,7 +56,7 @@ std::optional<CpuList> parse_cpu_list(std::string_view text) {
         const auto last =
             dash == std::string_view::npos ? first : parse_cpu_number(part.substr(dash + 1));
         if (!first || !last || *last < *first) return std::nullopt;
-        // Ascending and apart, so a hostile text cannot name the same numbers again and again.
+        // Numbers must ascend, so that a hostile text cannot repeat them and make the list huge.
         if (!list.empty() && *first <= list.back()) return std::nullopt;
         for (int number = *first; number <= *last; ++number)
             list.push_back(number);
@@ -102,7 +102,7 @@ std::optional<std::vector<Gpu>> visible_gpus(
     for (const auto& device : visible_devices(*variable, static_cast<int>(all.size()))) {
         if (device.starts_with("MIG-") && !device.starts_with("MIG-GPU-")) return std::nullopt;
         const auto* gpu = gpu_named(all, device);
-        if (gpu == nullptr) break;  // the driver, too, ignores it and what comes after it
+        if (gpu == nullptr) break;  // the driver, too, ignores such an entry and all after it
         visible.push_back(*gpu);
     }
     return visible;

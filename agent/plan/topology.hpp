@@ -7,23 +7,23 @@
 #include <string_view>
 #include <vector>
 
-/// The machine as far as it matters for binding workers to its CPUs. A value: read_topology.hpp
-/// reads it from /sys and /proc, tests write it down. GPUs are named by numbers or by UUIDs
-/// ("GPU-...", "MIG-...").
+/// The properties of the machine that matter for binding workers to CPUs. A value:
+/// read_topology.hpp reads it from /sys and /proc, tests write it by hand. GPUs are named by
+/// numbers or by UUIDs ("GPU-...", "MIG-...").
 namespace ddprun::agent {
 
 /// Numbers of CPUs or of NUMA nodes, ascending, each once.
 using CpuList = std::vector<int>;
 
 /// "0-3,8,10-11", as the kernel writes lists under /sys; blanks around it and an empty list are
-/// allowed. Nothing when it is anything else, or has a number that no machine has.
+/// allowed. None for any other text, or when a number is too large for any machine.
 std::optional<CpuList> parse_cpu_list(std::string_view text);
 
 std::string describe(const CpuList& list);
 
 bool contains(const CpuList& list, int number);
 
-/// What both have.
+/// The numbers in both lists.
 CpuList common(const CpuList& left, const CpuList& right);
 
 /// A logical CPU that is online.
@@ -32,9 +32,10 @@ struct Cpu {
     int node = 0;
     /// Physical package.
     int socket = 0;
-    /// The lowest number among the threads of its physical core stands for the core.
+    /// A physical core is represented by the lowest number among its threads.
     int core = 0;
-    /// The same for what shares its largest cache; nothing where the machine does not report it.
+    /// CPUs that share the largest cache, represented in the same way; none when the machine does
+    /// not report it.
     std::optional<int> cache;
 
     bool operator==(const Cpu&) const = default;
@@ -45,7 +46,7 @@ struct Gpu {
     std::string pci_address;
     /// "GPU-5b3c…"
     std::string uuid;
-    /// Nothing where the firmware does not report it.
+    /// None when the firmware does not report it.
     std::optional<int> node;
 
     bool operator==(const Gpu&) const = default;
@@ -54,28 +55,29 @@ struct Gpu {
 struct Topology {
     /// By number.
     std::vector<Cpu> cpus;
-    /// What this process may use: its affinity mask, which a cpuset, Slurm or taskset has narrowed.
+    /// The CPUs that this process may use: its affinity mask, possibly narrowed by a cpuset, Slurm
+    /// or taskset.
     CpuList allowed;
-    /// In the order in which a program counts them when it sees all.
+    /// In the order in which a program that sees all of them counts them.
     std::vector<Gpu> gpus;
 
     bool operator==(const Topology&) const = default;
 };
 
-/// The variable whose list of GPUs counts: HIP_VISIBLE_DEVICES where it has a value, as ROCm and
-/// torch have it, else CUDA_VISIBLE_DEVICES.
+/// The variable with the list of GPUs: HIP_VISIBLE_DEVICES if it has a value, as for ROCm and
+/// torch, else CUDA_VISIBLE_DEVICES.
 const char* visible_variable(const std::map<std::string, std::string>& environment);
 
 /// What CUDA would make of a CUDA_VISIBLE_DEVICES on a machine with `gpu_count` GPUs: the list ends
 /// before the first entry that it does not know; an entry given twice makes it empty. UUIDs are
-/// taken for known. MIG devices are parts of a GPU, so there may be more of them.
+/// assumed to exist. MIG devices are parts of a GPU, so there may be more of them than GPUs.
 std::vector<std::string> visible_devices(std::string_view variable, int gpu_count);
 
 bool is_device_uuid(std::string_view entry);
 bool names_twice(std::vector<std::string> devices);
 
-/// The GPUs that a program with this CUDA_VISIBLE_DEVICES counts as 0, 1, …;
-/// nothing when the variable names one that we cannot place: a MIG device by its own UUID.
+/// The GPUs that a program with this CUDA_VISIBLE_DEVICES counts as 0, 1, …; none when the variable
+/// names one that cannot be located: a MIG device by its own UUID.
 std::optional<std::vector<Gpu>> visible_gpus(
     const std::vector<Gpu>& all, const std::optional<std::string>& variable);
 

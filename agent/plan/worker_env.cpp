@@ -15,7 +15,7 @@
 namespace ddprun::agent {
 namespace {
 
-/// One worker's place, as the table below sees it.
+/// One worker's place, with the fields that the table below uses.
 struct Place {
     const WorkerSpec& spec;
     const RoundPlan& plan;
@@ -79,7 +79,7 @@ constexpr std::array variables{
         "DDPRUN_SHUTDOWN_TIMEOUT", [](const Place& p) { return seconds_number(p.plan.grace); }},
 };
 
-/// The interpreter and -u, which come before what it runs.
+/// The interpreter and -u, which come before the script.
 constexpr std::ptrdiff_t python_words = 2;
 
 /// Set only where the launcher's environment has no value of its own.
@@ -104,8 +104,8 @@ std::string_view name_at(std::string_view text) {
     return text.substr(0, length);
 }
 
-/// The value of a name in an argument; braces are asked for where torchrun does not know it, so
-/// that as few arguments as possible mean something else here.
+/// The value of a name in an argument. Names that torchrun does not have need braces, so that as
+/// few arguments as possible are expanded differently.
 std::optional<std::string> argument_value(
     std::string_view name, bool is_braced, const Place& place) {
     if (name == "local_rank") return text(place.local_rank);
@@ -168,7 +168,7 @@ const Wrapper* wrapper_of(const Place& place) {
 }  // namespace
 
 bool is_run_by_python(const WorkerSpec& spec) {
-    // Only the launcher puts -u there: with it Python does not buffer its output.
+    // Only the launcher adds -u, which disables Python's output buffering.
     return spec.arguments.size() > 1 && spec.arguments[1] == "-u";
 }
 
@@ -192,10 +192,10 @@ std::vector<std::string> worker_environment(
     for (const auto& variable : variables)
         environment.insert_or_assign(std::string{variable.name}, variable.value(place));
 
-    // An outer ddprun's are not this worker's.
+    // Variables of an outer ddprun do not apply to this worker.
     environment.erase("DDPRUN_CHANNEL");
     environment.erase("DDPRUN_MASTER_ADDR");
-    // What MASTER_ADDR would be: for scripts that use it as the address of the first node.
+    // The usual MASTER_ADDR: for scripts that use it as the address of the first node.
     if (plan.local_store) environment.emplace("DDPRUN_MASTER_ADDR", plan.assignment.master_addr);
     if (!plan.channels.empty())
         environment.emplace("DDPRUN_CHANNEL", plan.channels[static_cast<std::size_t>(local_rank)]);
@@ -204,11 +204,12 @@ std::vector<std::string> worker_environment(
         environment.emplace("GLOO_SOCKET_IFNAME", plan.gloo_interface);
 
     if (spec.has_virtual_local_rank)
-        // ROCm reads the HIP variable first, and the CUDA one where there is no other.
+        // ROCm reads the HIP variable, and if it is not set, the CUDA one.
         for (const std::string name : {visible_variable(spec.environment), "CUDA_VISIBLE_DEVICES"})
             environment.insert_or_assign(name, own_device(spec, local_rank));
 
-    // --share-gpu: to NCCL two ranks of one host cannot have the same GPU, but two hosts can.
+    // --share-gpu: NCCL refuses two ranks of one host on the same GPU, but accepts ranks of two
+    // hosts.
     if (environment.contains("DDPRUN_SHARE_GPU"))
         environment.emplace(
             "NCCL_HOSTID", plan.run_id + "-r" + text(plan.assignment.rank_base + local_rank));
@@ -230,7 +231,7 @@ std::vector<std::string> worker_arguments(
         arguments.insert(arguments.begin() + python_words, {"-c", spec.bootstrap, "--"});
     const auto* wrapper = wrapper_of(place);
     if (wrapper == nullptr) return arguments;
-    // The wrapper would search a name as it sees fit; the program was found already.
+    // The wrapper would search for a bare name in its own way, but the program was already found.
     if (!arguments.empty()) arguments.front() = spec.program;
     std::vector<std::string> wrapped;
     for (const auto& argument : wrapper->arguments)
@@ -244,7 +245,7 @@ std::vector<std::string> parked_arguments(
     auto arguments = worker_arguments(spec, plan, local_rank);
     const auto mode = arguments.begin() + python_words + 2;
     *mode = "--parked";
-    // The script, or -m and the module: the words behind them come with the place.
+    // The script, or -m and the module: later words are added with the place.
     const auto count = *(mode + 1) == "-m" ? 2 : 1;
     arguments.erase(std::min(mode + 1 + count, arguments.end()), arguments.end());
     return arguments;
@@ -287,7 +288,7 @@ std::string own_device(const WorkerSpec& spec, int local_rank) {
     std::string_view rest = found->second;
     for (int skipped = 0; skipped < local_rank; ++skipped) {
         const auto comma = rest.find(',');
-        // The launcher has checked that there are enough.
+        // The launcher has checked that there are enough entries.
         rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
     }
     rest = rest.substr(0, rest.find(','));

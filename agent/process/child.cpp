@@ -22,8 +22,8 @@
 #include <string>
 #include <utility>
 
-// Boost.Process v2 to reap only; its function bodies are compiled here, once. What it needs and
-// Boost 1.81 forgets to include comes from CMakeLists.txt.
+// Boost.Process v2 is used for reaping only; its function bodies are compiled here, once.
+// CMakeLists.txt adds what it needs and Boost 1.81 forgets to include.
 namespace ddprun::agent {
 namespace {
 
@@ -31,37 +31,38 @@ constexpr auto waited_by_another = "a worker was waited for by other code";
 
 }  // namespace
 
-/// Shared with the pending wait, whose completion may already be queued when the Child goes.
+/// Shared with the pending wait, whose completion may already be queued when the Child is
+/// destroyed.
 struct Child::State : std::enable_shared_from_this<Child::State> {
     pid_t pid = 0;
     int descriptor = -1;
     std::optional<boost::process::v2::process_handle> handle;
-    /// Readable when the process has ended.
+    /// Becomes readable when the process has ended.
     std::optional<boost::asio::posix::stream_descriptor> end;
-    /// Instead of the three above, where the kernel gives no descriptor.
+    /// Replaces the three above when the kernel provides no descriptor.
     std::optional<ExitWaiter> waiter;
     OnExit on_exit;
     bool has_exited = false;
 
-    /// Not the handle's own wait: woken by mistake, it waits for the process to end and stops the
-    /// whole loop meanwhile. Asio wakes by mistake the wait that takes the place of a descriptor
+    /// The handle's own wait is not used: after a spurious wake-up it blocks the whole loop until
+    /// the process ends. Asio wakes a wait spuriously when its descriptor has the number of one
     /// that was closed while it still had an event.
     void wait() {
         end->async_wait(
             boost::asio::posix::stream_descriptor::wait_read,
             [self = shared_from_this()](const boost::system::error_code& ec) {
-                if (ec || !self->handle) return;  // the Child is gone
+                if (ec || !self->handle) return;  // the Child is destroyed
                 self->look();
             });
     }
 
     void look() {
-        // The raw status: what Boost.Process makes of it no longer distinguishes exit(15) from
+        // The raw status, since Boost.Process's exit code no longer distinguishes exit(15) from
         // SIGTERM.
         int status = 0;
         boost::system::error_code ec;
         if (handle->running(status, ec)) return wait();
-        // The status of a child of ours cannot be missing unless other code took it.
+        // The status of a child process can be missing only if other code has taken it.
         require(!ec, waited_by_another);
         end_with(status);
     }
@@ -76,12 +77,13 @@ struct Child::State : std::enable_shared_from_this<Child::State> {
 Result<Child> Child::watch(boost::asio::io_context& io, pid_t pid, OnExit on_exit) {
     auto state = std::make_shared<State>();
     state->pid = pid;
-    // Opened here and not by the handle, which does not look at errors.
+    // Opened here, since the handle ignores errors.
     state->descriptor = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
     state->on_exit = std::move(on_exit);
     if (state->descriptor < 0) {
         auto waiter = ExitWaiter::start(io, pid, [state = state.get()] {
-            // Only we reap it: until here its number belongs to no other process.
+            // Only this object reaps the process: until here its number belongs to no other
+            // process.
             int status = 0;
             require(::waitpid(state->pid, &status, WNOHANG) == state->pid, waited_by_another);
             state->end_with(status);
@@ -114,7 +116,7 @@ Child::~Child() {
     release();
 }
 
-/// Closes the descriptor; the pending wait is aborted and lets go of the state.
+/// Closes the descriptor; the pending wait is aborted and releases the state.
 void Child::release() {
     if (!state_) return;
     state_->handle.reset();

@@ -15,18 +15,19 @@
 
 namespace ddprun::agent {
 
-/// A process we started, from its pid on: gets signals, and reports how it ended.
+/// A started process: forwards signals to it, and reports how it ended.
 ///
-/// Waits for exactly this pid (on a pidfd, or with a thread where there is none) and reaps it, then
-/// calls `on_exit` once. A signal goes through the pidfd, or to a process that is not yet reaped,
-/// so it can never hit another one that got the number later. Destroying a Child neither kills nor
-/// waits; done early, it leaves a zombie to `OrphanReaper`. Used on the agent's thread only.
+/// Waits for exactly this pid (on a pidfd, or without one with a thread) and reaps it, then calls
+/// `on_exit` once. A signal is sent through the pidfd, or to a process that is not yet reaped, so
+/// it can never hit a later process with the same number. Destroying a Child neither kills nor
+/// waits; if it is destroyed early, `OrphanReaper` reaps the zombie. Used on the agent's thread
+/// only.
 class Child {
 public:
     using OnExit = std::function<void(WorkerExit)>;
 
-    /// Requires: `pid` is a child of this process that nothing else waits for. Fails when there is
-    /// neither a descriptor for it nor a thread.
+    /// Requires: `pid` is a child of this process for which no other code waits. Fails when neither
+    /// a descriptor nor a thread can be had for it.
     static Result<Child> watch(boost::asio::io_context& io, pid_t pid, OnExit on_exit);
 
     Child(Child&&) noexcept;
@@ -36,13 +37,13 @@ public:
     pid_t pid() const;
     bool has_exited() const;
 
-    /// To the process alone. False when it is gone.
+    /// Signals only the process itself. Returns false when it is gone.
     bool signal_leader(int signal);
-    /// To every process that is in its session now, the leader gone or not, if it descends from us.
-    /// Returns how many that were.
+    /// Signals every descendant of this process that is in the child's session now, even if the
+    /// leader is gone. Returns the number of these processes.
     int signal_session(int signal);
-    /// SIGKILL to both. What is below the leader first: when it dies they move, and are then among
-    /// the leftovers.
+    /// Sends SIGKILL to both, first to the processes below the leader: when the leader dies, they
+    /// move and then belong to the leftovers.
     void kill_session();
 
 private:
@@ -53,11 +54,11 @@ private:
     std::shared_ptr<State> state_;
 };
 
-/// Reaps the orphans that a subreaper is given: grandchildren whose parent ended before them. Never
-/// touches children that are watched elsewhere. Lives on the agent's thread.
+/// Reaps orphans that this subreaper inherits: grandchildren whose parent ended before them. Never
+/// reaps children that other code watches. Lives on the agent's thread.
 class OrphanReaper {
 public:
-    /// `watched` returns, at the moment of the call, the pids that are waited for elsewhere.
+    /// `watched` returns the pids for which other code waits at the time of the call.
     OrphanReaper(boost::asio::io_context& io, std::function<std::vector<pid_t>()> watched);
 
 private:

@@ -23,7 +23,7 @@
 namespace ddprun::agent {
 namespace {
 
-/// Processes that one walk records; of a wider tree the rest is found by the next walk.
+/// How many processes one walk records; the next walk finds the rest of a larger tree.
 constexpr std::size_t walk_capacity = 8192;
 constexpr Duration shortest_pause = std::chrono::microseconds(100);
 constexpr Duration longest_pause = std::chrono::milliseconds(10);
@@ -54,7 +54,7 @@ private:
 
 using PathBuffer = std::array<char, 64>;
 
-/// Calls `visit` with each child that this thread has started or been given.
+/// Calls `visit` with each child that this thread has started or inherited.
 template <class Visit>
 bool visit_children_of_thread(pid_t process, pid_t thread, Visit visit) {
     PathBuffer path;
@@ -77,7 +77,7 @@ bool visit_children_of_thread(pid_t process, pid_t thread, Visit visit) {
     return true;
 }
 
-/// The same for all threads of a process. False when /proc does not show them.
+/// The same for all threads of a process. Returns false when /proc does not show them.
 template <class Visit>
 bool visit_children(pid_t process, Visit visit) {
     PathBuffer path;
@@ -104,18 +104,19 @@ bool contains(Pids pids, pid_t pid) {
     return std::find(pids.begin(), pids.end(), pid) != pids.end();
 }
 
-/// One process of a walk: whether it, or something above it, is what the walk looks for.
+/// One process of a walk: whether it or an ancestor matches.
 struct Found {
     pid_t pid;
     bool is_meant;
 };
 
-/// Visits every descendant but `excluded` and what is below those, children before their parent is
-/// visited: a parent that dies of the visit hides none of them. `is_meant(pid, parent_is_meant)` is
-/// called on the way down. False when /proc does not show them.
+/// Visits every descendant except `excluded` and their descendants. Children are visited before
+/// their parent, so that a parent that dies of the visit hides none of them. `is_meant(pid,
+/// parent_is_meant)` is called on the way down. Returns false when /proc does not show the
+/// processes.
 template <class IsMeant, class Visit>
 bool walk(Pids excluded, IsMeant is_meant, Visit visit) {
-    // Only the thread that kills walks, and never inside itself.
+    // Static, since only the killing thread walks, and walks are never nested.
     static std::array<Found, walk_capacity> pending;
     std::size_t count = 0;
     const auto add = [&](pid_t pid, bool parent_is_meant) {
@@ -145,7 +146,8 @@ std::optional<ProcessEntry> read_entry(pid_t pid) {
     if (!file.is_open()) return std::nullopt;
     const auto size = file.read(std::span{text}.first(text.size() - 1));
     text[size] = '\0';
-    // "412 (name, which may hold anything) S parent group session ...": the last ) counts.
+    // "412 (name, which may contain anything) S parent group session ...": the name ends at the
+    // last ).
     char* const name_begin = std::strchr(text.data(), '(');
     char* const name_end = std::strrchr(text.data(), ')');
     if (name_begin == nullptr || name_end == nullptr) return std::nullopt;
@@ -166,7 +168,7 @@ bool is_alive(const ProcessEntry& entry) {
     return dead_states.find(entry.state) == std::string_view::npos;
 }
 
-/// By a signal, or by a debugger.
+/// Stopped by a signal or by a debugger.
 bool is_stopped(const ProcessEntry& entry) {
     return entry.state == 'T' || entry.state == 't';
 }
@@ -223,7 +225,7 @@ KernelPlace kernel_place_of(pid_t pid) {
     ProcFile file(path.data(), O_RDONLY);
     KernelPlace place{};
     if (file.is_open()) file.read(std::span{place}.first(place.size() - 1));
-    // "0": running, or not shown to us.
+    // "0": the process is running, or its place is hidden.
     if (place[0] == '0') place[0] = '\0';
     return place;
 }
@@ -252,7 +254,7 @@ int signal_descendants(int signal, Pids excluded) {
 void stop_descendants(Duration timeout) {
     const auto deadline = Clock::now() + timeout;
     auto pause = shortest_pause;
-    // One that forks while it is looked at has a child the second time.
+    // Walked twice: a process that forks during the first walk has a new child in the second one.
     int stopped_walks = 0;
     for (;;) {
         bool are_stopped = true;
@@ -281,7 +283,7 @@ int signal_session_of(pid_t session, int signal) {
         const auto entry = read_entry(pid);
         if (entry && is_alive(*entry) && ::kill(pid, signal) == 0) ++reached;
     });
-    // Without /proc the group that the leader began with is all that can be named.
+    // Without /proc only the leader's original process group can be signalled.
     if (!is_known && ::kill(-session, signal) == 0) return 1;
     return reached;
 }
@@ -289,8 +291,8 @@ int signal_session_of(pid_t session, int signal) {
 Stuck kill_descendants(Duration timeout, Pids excluded) {
     const auto deadline = Clock::now() + timeout;
     auto pause = shortest_pause;
-    // The kernel's list of children may miss one that comes or goes while it is read: an empty one
-    // counts only when the kernel has no child at all, or when it was read twice.
+    // The kernel's list of children may miss a process that starts or ends while it is read. So an
+    // empty list counts only if the kernel has no child at all, or if it was read twice.
     int empty_walks = 0;
     for (;;) {
         int seen = 0;
@@ -309,9 +311,9 @@ Stuck kill_descendants(Duration timeout, Pids excluded) {
 }
 
 int reap_orphans(Pids watched) {
-    // Orphans are given to the first living thread, processes we start belong to the spawner's:
-    // looking at the first thread's children only, a worker that ended before its pid was reported
-    // is never taken for an orphan.
+    // Orphans become children of the first living thread, started processes are children of the
+    // spawner's thread. Only the first thread's children are examined, so a worker that ended
+    // before its pid was reported is never mistaken for an orphan.
     int reaped = 0;
     const pid_t first_thread = ::getpid();
     visit_children_of_thread(first_thread, first_thread, [&](pid_t pid) {

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-/// The processes below this one, whatever session, group or environment they gave themselves: the
-/// caller is a child subreaper, so a process that loses its parent becomes the caller's child.
+/// All descendants of this process, whatever session, group or environment they have: the caller is
+/// a child subreaper, so a process that loses its parent becomes the caller's child.
 ///
-/// The keeper uses this while memory may be exhausted and after a fork: nothing here allocates,
-/// locks or throws, except where stated. Needs /proc; without it see keeper.cpp.
+/// The keeper uses this while memory may be exhausted and after a fork: unless stated otherwise,
+/// nothing here allocates, locks or throws. Needs /proc; keeper.cpp handles machines without it.
 namespace ddprun::agent {
 
 /// A process as /proc shows it.
@@ -31,7 +31,7 @@ struct ProcessEntry {
     std::string describe() const;
 };
 
-/// What could not be killed in time; the first few by name.
+/// Processes that could not be killed in time; the first few by name.
 struct Stuck {
     static constexpr std::size_t capacity = 16;
     std::array<ProcessEntry, capacity> processes{};
@@ -45,40 +45,40 @@ struct Stuck {
 
 using Pids = std::span<const pid_t>;
 
-/// From now on orphans below this process become its children.
+/// From now on orphaned descendants become children of this process.
 void become_subreaper();
 
-/// Any child at all, dead or alive, also without /proc.
+/// Whether there is any child, dead or alive. Works without /proc.
 bool has_any_child();
 
-/// Fills `pids` with the direct children of this process, zombies included; returns how many there
-/// are, which may be more than fit. -1 when /proc does not show them.
+/// Fills `pids` with the direct children of this process, zombies included. Returns their number,
+/// which may exceed the room; -1 when /proc does not show them.
 int list_children(std::span<pid_t> pids);
 
-/// Where in the kernel the first thread of a process is: "do_wait", "poll_schedule_timeout". Empty
-/// when that is not shown.
+/// The place in the kernel of a process's first thread: "do_wait", "poll_schedule_timeout". Empty
+/// when it is not shown.
 using KernelPlace = std::array<char, 48>;
 KernelPlace kernel_place_of(pid_t pid);
-/// R, S, D, T, Z ...; '?' when that is not shown.
+/// The state: R, S, D, T, Z ...; '?' when it is not shown.
 char state_of(pid_t pid);
 
 /// Every descendant, zombies included. Allocates.
 std::vector<ProcessEntry> list_descendants();
 
-/// Sends `signal` to every descendant but `excluded` and what is below those. Returns how many
-/// living ones it reached.
+/// Sends `signal` to every descendant except `excluded` and their descendants. Returns how many
+/// living processes it reached.
 int signal_descendants(int signal, Pids excluded = {});
 
-/// SIGSTOPs every descendant, and returns when all have stopped, at most `timeout` later: until then
-/// they may still read a terminal. Blocks.
+/// Sends SIGSTOP to every descendant and returns when all have stopped, at most `timeout` later:
+/// until they have stopped they may read a terminal. Blocks.
 void stop_descendants(Duration timeout);
 
 /// Sends `signal` to every living descendant whose session is `session`; returns how many.
 int signal_session_of(pid_t session, int signal);
 
-/// SIGKILLs every descendant but `excluded` (and what is below those), reaps them by pid, again and
-/// again until there is none, at most `timeout` long. Returns what is left. Blocks. Requires:
-/// nothing else waits for these children afterwards (their exits are lost).
+/// Sends SIGKILL to every descendant except `excluded` (and their descendants) and reaps them by
+/// pid, repeatedly until there is none, for at most `timeout`. Returns what is left. Blocks.
+/// Requires: no other code waits for these children afterwards, since their exit statuses are lost.
 Stuck kill_descendants(Duration timeout, Pids excluded = {});
 
 /// Reaps, by pid, the children of this process that have ended and are not among `watched`.

@@ -15,7 +15,7 @@ namespace ddprun::agent {
 
 struct ExitWaiter::Shared {
     std::mutex mutex;
-    /// Null when the owner is gone, and perhaps the loop with it.
+    /// Null when the owner is gone; the loop may be gone too.
     boost::asio::io_context* io = nullptr;
     std::function<void()> on_ended;
 };
@@ -33,7 +33,7 @@ Result<ExitWaiter> ExitWaiter::start(
         const std::lock_guard lock(shared->mutex);
         if (shared->io == nullptr) return;
         boost::asio::post(*shared->io, [shared] {
-            // On the owner's thread, so nothing changes meanwhile.
+            // Runs on the owner's thread, so nothing changes meanwhile.
             if (shared->io != nullptr) shared->on_ended();
         });
     };

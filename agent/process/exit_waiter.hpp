@@ -12,13 +12,13 @@
 
 namespace ddprun::agent {
 
-/// Reports when a process has ended, where there is no descriptor to wait on (a container's filter
-/// refuses pidfd_open, or descriptors have run out): a thread blocks in `waitid` for this pid and
-/// leaves the reaping to the owner. Used on the thread of its `io_context`.
+/// Reports when a process has ended, if there is no descriptor to wait on (a container's filter
+/// refuses pidfd_open, or descriptors have run out). A thread blocks in `waitid` for this pid; the
+/// owner reaps the process. Used on the thread of its `io_context`.
 class ExitWaiter {
 public:
-    /// `on_ended` is called once, on the thread of `io`; the process is a zombie then. Not after
-    /// the waiter is gone; its thread stays until the process ends.
+    /// `on_ended` is called once, on the thread of `io`, when the process is a zombie. It is not
+    /// called after the waiter is destroyed; the waiter's thread stays until the process ends.
     static Result<ExitWaiter> start(
         boost::asio::io_context& io, pid_t pid, std::function<void()> on_ended);
 

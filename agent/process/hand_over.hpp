@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-/// What a parked process (workers/bootstrap.py) is given at its end of a pair of sockets.
+/// What a parked process (workers/bootstrap.py) receives at its end of a socket pair.
 namespace ddprun::agent {
 
-/// One message: these descriptors, and one more of a file that holds the texts, each ended by a
-/// zero byte. False: the process is gone, or the system has no memory or descriptor for it.
+/// Sends one message: these descriptors, and the descriptor of a file with the texts, each ended by
+/// a null byte. Returns false when the process is gone, or when memory or descriptors are missing.
 bool send_texts(int gate, const std::vector<std::string>& texts, std::span<const int> descriptors);
 
-/// The place that `spec` describes, to the process that `spec.parked` names.
+/// Gives the place that `spec` describes to the process that `spec.parked` names.
 bool hand_over(const SpawnSpec& spec);
 
 }  // namespace ddprun::agent

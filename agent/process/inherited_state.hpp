@@ -9,9 +9,9 @@
 
 namespace ddprun::agent {
 
-/// What `ddprun` itself was started with and changes for its own use. Captured as the first thing
-/// in main, it travels to the agent and is given back to every worker, so that a worker sees what
-/// it would see if it had been started without us.
+/// The state with which `ddprun` was started and which it changes for its own use. Captured first
+/// in main, passed to the agent and restored in every worker, so that a worker sees the same state
+/// as if it had been started without ddprun.
 struct InheritedState {
     sigset_t mask{};
     sigset_t ignored{};
@@ -22,13 +22,15 @@ struct InheritedState {
 
     bool ignores(int signal) const { return sigismember(&ignored, signal) == 1; }
 
-    /// Whether ddprun leaves it ignored even if it should handle it: a hang-up under nohup.
+    /// Whether ddprun must keep it ignored even if it would otherwise handle it: a hang-up under
+    /// nohup.
     bool keeps_ignoring(int signal) const { return signal == SIGHUP && ignores(signal); }
 
-    /// For the workers of a ddprun that handles these: none of them is ignored that is not ignored
-    /// here too. A script's background job is started with SIGINT and SIGQUIT ignored; workers that
-    /// kept that would sit out the grace of every such stop. torchrun's begin the same way.
-    /// `notice`: ignored, since a scheduler may send it to every process; 0: none.
+    /// The state for the workers of a ddprun that handles these signals: they ignore none of them
+    /// unless ddprun ignores it too. A script's background job starts with SIGINT and SIGQUIT
+    /// ignored; workers that kept that would run until the end of the grace at every such stop.
+    /// torchrun's workers start the same way. `notice` is ignored, since a scheduler may send it to
+    /// every process; 0: none.
     InheritedState for_workers(std::span<const int> handled, int notice = 0) const;
 };
 

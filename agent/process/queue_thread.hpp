@@ -16,12 +16,13 @@
 
 namespace ddprun::agent {
 
-/// A thread that does what is queued, in order. A call that never returns (on a disk that hangs, a
-/// terminal that is stopped) must not stop the end of the agent: such a thread is abandoned. So it
-/// is a member of a state that the owner and the thread share, and work uses nothing else.
+/// A thread that performs queued work in order. A call that never returns (on a disk that hangs, a
+/// terminal that is stopped) must not keep the agent from ending: such a thread is abandoned. So
+/// the owner and the thread share the state that has this member, and the work uses only that
+/// state.
 class QueueThread {
 public:
-    /// Call it once. `state` has this object, and is kept until the thread ends.
+    /// Call it once. `state` contains this object, and is kept until the thread ends.
     void start(std::shared_ptr<const void> state) {
         thread_ = std::thread([this, kept = std::move(state)] {
             const auto work = boost::asio::make_work_guard(queue_);
@@ -31,8 +32,8 @@ public:
 
     boost::asio::io_context& queue() { return queue_; }
 
-    /// Waits until everything queued is done, as long as `progress` changes within `timeout`. Then
-    /// the thread is gone, or abandoned.
+    /// Waits until all queued work is done, as long as `progress` changes within `timeout`.
+    /// Afterwards the thread has ended or is abandoned.
     void end(
         Duration timeout,
         const std::function<std::uint64_t()>& progress = [] { return std::uint64_t{}; }) {

@@ -58,7 +58,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
     return names;
 }
 
-/// Node of each CPU; a kernel without NUMA has no folder, and everything is node 0.
+/// The node of each CPU. A kernel without NUMA has no such folder, and every CPU is on node 0.
 std::map<int, int> nodes_of_cpus(const fs::path& system) {
     std::map<int, int> nodes;
     for (const auto& name : names_in(system / "node"))
@@ -68,7 +68,7 @@ std::map<int, int> nodes_of_cpus(const fs::path& system) {
     return nodes;
 }
 
-/// The first CPU of those that share the largest cache for data.
+/// The first of the CPUs that share the largest data cache.
 std::optional<int> cache_of(const fs::path& cpu) {
     std::optional<int> first;
     int highest = 0;
@@ -90,7 +90,7 @@ Cpu read_cpu(const fs::path& system, int number, const std::map<int, int>& nodes
     const auto folder = system / "cpu" / ("cpu" + std::to_string(number));
     Cpu cpu{number, 0, 0, number, cache_of(folder)};
     if (const auto node = nodes.find(number); node != nodes.end()) cpu.node = node->second;
-    // Some virtual machines report -1: one socket.
+    // Some virtual machines report -1, which means one socket.
     cpu.socket = std::max(0, number_in(folder / "topology/physical_package_id").value_or(0));
     const auto threads = list_in(folder / "topology/thread_siblings_list");
     if (!threads.empty()) cpu.core = threads.front();
@@ -107,8 +107,8 @@ std::string uuid_in(const std::string& information) {
     return information.substr(first, information.find_first_of(" \t\n", first) - first);
 }
 
-/// Sorted by address: the order of CUDA_DEVICE_ORDER=PCI_BUS_ID. CUDA's own default puts faster
-/// devices first, which is the same where all are of one kind.
+/// Sorted by address: the order of CUDA_DEVICE_ORDER=PCI_BUS_ID. CUDA's default order puts faster
+/// devices first, which is the same if all are of one kind.
 std::vector<Gpu> read_gpus(const fs::path& root) {
     const auto folder = root / "proc/driver/nvidia/gpus";
     std::vector<Gpu> gpus;
@@ -135,7 +135,7 @@ Topology read_topology(const CpuList& allowed, const fs::path& root) {
 }
 
 CpuList allowed_cpus() {
-    // The kernel refuses a mask shorter than its own, however large that is.
+    // The kernel refuses a mask shorter than its own, whose size is unknown.
     std::vector<unsigned long> mask((limits::max_cpu_number + 1) / (sizeof(long) * CHAR_BIT));
     const auto size =
         ::syscall(SYS_sched_getaffinity, 0, mask.size() * sizeof(unsigned long), mask.data());

@@ -9,14 +9,14 @@ namespace ddprun::agent {
 
 /// The machine as the kernel describes it: CPUs and their nodes, sockets, cores and caches from
 /// /sys/devices/system, NVIDIA GPUs from /proc/driver/nvidia/gpus with their nodes from
-/// /sys/bus/pci/devices. What is in no file is left at its default or left out; a machine without
-/// /sys has no CPUs here.
+/// /sys/bus/pci/devices. Missing values keep their defaults or are left out; a machine without /sys
+/// has no CPUs here.
 ///
-/// `allowed` is what this thread may use. Reads a few small files per CPU: call it before the job,
-/// and only when it is needed.
+/// `allowed`: the CPUs that this thread may use. Reads a few small files per CPU, so call it only
+/// before the job and when it is needed.
 Topology read_topology(const CpuList& allowed, const std::filesystem::path& root = "/");
 
-/// The affinity mask of the calling thread; empty when the kernel does not give it.
+/// The affinity mask of the calling thread; empty when the kernel does not report it.
 CpuList allowed_cpus();
 
 }  // namespace ddprun::agent

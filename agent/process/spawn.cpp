@@ -32,7 +32,7 @@ constexpr unsigned close_range_cloexec = 4;
 constexpr rlim_t most_descriptors_tried = 1 << 20;
 constexpr std::string_view execute_step = "execute ";
 
-/// What the child did when it failed, for the text of the error. It goes on without `bind`.
+/// The step in which the child failed, for the text of the error. A failed `bind` is not fatal.
 enum class Step : int { begin, place_descriptors, bind, execute };
 
 struct ChildFailure {
@@ -40,7 +40,7 @@ struct ChildFailure {
     int error_number;
 };
 
-/// Bits of a set of CPUs or NUMA nodes, in the words that the kernel counts.
+/// A bit set of CPUs or NUMA nodes, in the kernel's words.
 class Mask {
 public:
     void add(int number) {
@@ -59,8 +59,8 @@ private:
     std::vector<unsigned long> words_;
 };
 
-/// Everything the child needs, prepared before it exists: it shares our memory and may only make
-/// system calls.
+/// All data for the child, prepared before it exists: it shares this process's memory and may only
+/// make system calls.
 struct ChildPlan {
     const char* program;
     char* const* arguments;
@@ -75,7 +75,7 @@ struct ChildPlan {
 
 void report(const ChildPlan& plan, Step step) {
     const ChildFailure failure{step, errno};
-    // A pipe takes these few bytes whole or, if the parent is gone, not at all.
+    // A pipe accepts so few bytes as a whole, or, if the parent is gone, not at all.
     [[maybe_unused]] const auto written = ::write(plan.report, &failure, sizeof failure);
 }
 
@@ -84,7 +84,7 @@ void report(const ChildPlan& plan, Step step) {
     ::_exit(exit_codes::not_executable);
 }
 
-/// Exec resets handlers to the default by itself, but keeps what is ignored.
+/// Exec resets handlers to the default by itself, but ignored signals stay ignored.
 void restore_dispositions(const InheritedState& start) {
     for (int signal = 1; signal < NSIG; ++signal) {
         struct sigaction action {};
@@ -94,7 +94,7 @@ void restore_dispositions(const InheritedState& start) {
 }
 
 bool place_descriptors(std::array<int, 3> source) {
-    // First out of the way, so that none is overwritten before it was used.
+    // Moved out of the way first, so that no descriptor is overwritten before it was used.
     for (int target = 0; target < first_foreign_descriptor; ++target) {
         auto& descriptor = source[static_cast<std::size_t>(target)];
         const bool is_in_the_way = descriptor >= 0 && descriptor < first_foreign_descriptor;
@@ -121,7 +121,7 @@ int parse_descriptor(const char* name) {
     return number;
 }
 
-/// Marks what /proc/self/fd lists. In a vforked child this is the child's own table.
+/// Marks the descriptors in /proc/self/fd, which in a vforked child lists the child's own table.
 bool mark_listed_descriptors() {
     const int directory = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0) return false;
@@ -140,10 +140,10 @@ bool mark_listed_descriptors() {
     return true;
 }
 
-/// Marked rather than closed: the pipe of the error report must live until exec.
+/// Marked instead of closed: the pipe of the error report must live until exec.
 void close_the_rest_on_exec() {
     if (::syscall(SYS_close_range, first_foreign_descriptor, ~0U, close_range_cloexec) == 0) return;
-    // A kernel before 5.11, or a container's filter.
+    // The call is missing in kernels before 5.11, and refused by some containers' filters.
     if (mark_listed_descriptors()) return;
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -152,19 +152,20 @@ void close_the_rest_on_exec() {
         ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
 }
 
-/// Both belong to the thread, so to this child alone although it shares our memory; threads that
-/// the program starts have them from it.
+/// Both settings belong to the thread, so they apply to this child alone although it shares memory;
+/// threads that the program starts inherit them.
 void bind(const ChildPlan& plan) {
     if (plan.cpus->is_empty()) return;
     if (::syscall(SYS_sched_setaffinity, 0, plan.cpus->byte_count(), plan.cpus->words()) != 0)
         return report(plan, Step::bind);
     if (plan.memory_nodes->is_empty()) return;
-    // An explicit choice (numactl --interleave) is kept. Many containers refuse both calls; memory
-    // then comes from where the CPUs are, which is the same as long as there is some.
+    // An explicit policy (numactl --interleave) is kept. Many containers refuse both calls; memory
+    // then comes from the node of the CPUs, which has the same effect as long as that node has free
+    // memory.
     int policy = MPOL_DEFAULT;
     if (::syscall(SYS_get_mempolicy, &policy, nullptr, 0UL, nullptr, 0UL) != 0) return;
     if (policy != MPOL_DEFAULT) return;
-    // The kernel takes one bit less than it is given.
+    // The kernel uses one bit less than the given number.
     ::syscall(
         SYS_set_mempolicy,
         MPOL_PREFERRED,
@@ -173,11 +174,12 @@ void bind(const ChildPlan& plan) {
 }
 
 [[noreturn]] void become(const ChildPlan& plan) {
-    // Dispositions before the mask: no handler of ours may run in here.
+    // Dispositions come before the mask: no handler of the parent may run in the child.
     restore_dispositions(*plan.start);
     if (::setsid() < 0) fail(plan, Step::begin);
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail(plan, Step::begin);
-    // The parent may have died before the line above. Never compare with 1: that may be the parent.
+    // The parent may have died before the line above. Not compared with 1, since that may be the
+    // parent's pid.
     if (::getppid() != plan.parent) ::_exit(exit_codes::not_executable);
     if (!place_descriptors(plan.stdio)) fail(plan, Step::place_descriptors);
     close_the_rest_on_exec();
@@ -188,10 +190,10 @@ void bind(const ChildPlan& plan) {
     fail(plan, Step::execute);
 }
 
-/// A function of its own: after vfork the parent comes back into a frame the child has used.
+/// A separate function: after vfork the parent returns into a frame that the child has used.
 [[gnu::noinline]] pid_t start_child(const ChildPlan& plan) {
 #if defined(__SANITIZE_THREAD__)
-    // ThreadSanitizer's bookkeeping does not survive a child in the same memory.
+    // ThreadSanitizer's data does not survive a child in the same memory.
     const pid_t pid = ::fork();
 #else
     const pid_t pid = ::vfork();
@@ -209,12 +211,13 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
     return pointers;
 }
 
-/// The pipe that stays silent when exec succeeds.
+/// A pipe that stays empty when exec succeeds.
 class ReportPipe {
 public:
     ReportPipe() {
         if (::pipe2(ends_.data(), O_CLOEXEC) != 0) return;
-        // In a process started without stdio the pipe would sit where the worker's stdio goes.
+        // In a process started without stdio, the pipe would occupy the numbers of the worker's
+        // stdio.
         if (ends_[1] < first_foreign_descriptor) {
             const int moved = ::fcntl(ends_[1], F_DUPFD_CLOEXEC, first_foreign_descriptor);
             ::close(std::exchange(ends_[1], moved));
@@ -230,7 +233,7 @@ public:
     bool is_open() const { return ends_[0] >= 0 && ends_[1] >= 0; }
     int write_end() const { return ends_[1]; }
 
-    /// After the child was started: the next thing that failed, or none once it has executed.
+    /// Waits for the next failure after the child was started; none once exec has succeeded.
     std::optional<ChildFailure> wait() {
         close(ends_[1]);
         ChildFailure failure{};
@@ -257,7 +260,8 @@ std::string describe(const SpawnSpec& spec, const ChildFailure& failure) {
         case Step::bind: return "bind to CPUs " + agent::describe(spec.binding.cpus);
         case Step::execute: break;
     }
-    // The kernel reports "no such file" also about what a file needs in order to run.
+    // The kernel also reports "no such file" when a file that the program needs, such as its
+    // interpreter, is missing.
     const bool is_there =
         failure.error_number == ENOENT && ::access(spec.program.c_str(), F_OK) == 0;
     return std::string{execute_step} + spec.program +
@@ -293,7 +297,7 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
     pid_t pid = -1;
     int fork_error = 0;
     {
-        // None may be handled while a child shares our memory.
+        // No signal may be handled while a child shares this process's memory.
         const SignalsMasked masked(SignalsMasked::Except::none);
         pid = start_child(plan);
         fork_error = errno;
@@ -313,7 +317,7 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
 }
 
 bool is_about_program(const Failure& failure) {
-    // Exec, too, needs memory, descriptors and a place among the user's processes.
+    // Exec also needs memory, descriptors and a free slot in the user's process limit.
     const int error = failure.code.value();
     const bool is_shortage =
         error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE;

@@ -13,49 +13,50 @@
 
 namespace ddprun::agent {
 
-/// One process to start. Text is given as the kernel expects it: nothing is expanded or searched.
+/// One process to start. Texts are passed to the kernel as they are: nothing is expanded or
+/// searched.
 struct SpawnSpec {
     static constexpr int inherit = -1;
 
-    /// Path for execve.
+    /// The path for execve.
     std::string program;
     /// argv, argv[0] included.
     std::vector<std::string> arguments;
     /// "NAME=value", the whole environment.
     std::vector<std::string> environment;
-    /// Made before the start, with what is missing above it; that it cannot be is no reason not to
-    /// start. Empty: none.
+    /// A folder to make before the start, including missing parents; failing to make it does not
+    /// prevent the start. Empty: none.
     std::string folder_to_make;
-    /// Descriptors that become 0, 1 and 2. They stay the caller's, and open until the outcome is
-    /// known.
+    /// Descriptors that become 0, 1 and 2. The caller owns them and keeps them open until the
+    /// outcome is known.
     int standard_input = inherit;
     int standard_output = inherit;
     int standard_error = inherit;
-    /// Signal mask, dispositions and limits to begin with.
+    /// The initial signal mask, dispositions and limits.
     InheritedState start;
-    /// A process that waits for a place in a round, and the socket to it, which stays the caller's.
-    /// It gets this one; where it cannot, or there is none, a process is started.
+    /// A parked process, and the socket to it, which the caller owns. It takes this place; if it
+    /// cannot, or if there is none, a process is started.
     struct Parked {
         int gate;
         pid_t pid;
     };
     std::optional<Parked> parked = std::nullopt;
-    /// Where it runs; without CPUs wherever the agent may. Refused by the system, it is logged, and
-    /// the process runs unbound.
+    /// Its CPUs; without CPUs it runs wherever the agent may. If the system refuses the binding,
+    /// that is logged, and the process runs unbound.
     CpuBinding binding;
 };
 
-/// Starts a process: own session, killed when the *thread* that called this ends, no descriptor
-/// but 0, 1, 2.
+/// Starts a process in its own session, with no descriptor but 0, 1, 2. It is killed when the
+/// *thread* that called this function ends.
 ///
-/// Returns when the program has been executed, or why it could not be: code is the system's, the
-/// context names path and step. After a failure nothing is left, no zombie either. Takes a fraction
+/// Returns when the program has been executed, or an error with the system's code and a context
+/// that names path and step. After a failure nothing is left, not even a zombie. Takes a fraction
 /// of a millisecond however large this process is (vfork), and blocks on a slow disk: call it on
 /// the spawner's thread (spawner.hpp).
 Result<pid_t> spawn(const SpawnSpec& spec);
 
-/// Whether a failure of `spawn` is about the program, so that another attempt would end the same
-/// way; else the system could not start any process at that moment.
+/// Whether a failure of `spawn` is caused by the program, so that another attempt would fail in the
+/// same way; otherwise the system could not start any process at that moment.
 bool is_about_program(const Failure& failure);
 
 }  // namespace ddprun::agent

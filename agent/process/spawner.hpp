@@ -17,9 +17,9 @@ namespace ddprun::agent {
 
 /// The thread that starts processes, so that the agent's never waits for a program start.
 ///
-/// Lives as long as the agent: a process it started is killed by the kernel when this thread ends
-/// (a protection beside the keeper; no Spawner is destroyed while workers run). All calls, and all
-/// calls of `on_spawned`, belong to the agent's thread.
+/// Lives as long as the agent: the kernel kills the processes that it started when this thread ends
+/// (a protection in addition to the keeper; no Spawner is destroyed while workers run). All calls,
+/// and all calls of `on_spawned`, belong to the agent's thread.
 class Spawner {
 public:
     struct Outcome {
@@ -30,22 +30,24 @@ public:
 
     /// Outcomes are posted to `agent`.
     explicit Spawner(boost::asio::io_context& agent);
-    /// Waits for the program start in progress; what has not begun is dropped without an outcome.
+    /// Waits for the program start in progress. Starts that have not begun are dropped without an
+    /// outcome.
     ~Spawner();
     Spawner(const Spawner&) = delete;
     Spawner& operator=(const Spawner&) = delete;
 
-    /// Starts the specs in order, after the batches given before. Every one of them gets exactly
-    /// one outcome, posted as soon as it is known; `index` counts from 0 within the batch.
-    /// `on_spawned` must not refer to anything that dies before it was called for the last time.
-    /// `before_first` runs on the spawner's thread; it must own what it uses.
+    /// Starts the specs in order, after earlier batches. Each of them gets exactly one outcome,
+    /// posted as soon as it is known; `index` counts from 0 within the batch. `on_spawned` must not
+    /// refer to anything that is destroyed before its last call. `before_first` runs on the
+    /// spawner's thread; it must own what it uses.
     void start(
         std::vector<SpawnSpec> batch,
         OnSpawned on_spawned,
         std::function<void()> before_first = [] {});
 
-    /// What has not been started by now comes back as operation_aborted. The start in progress
-    /// still reports its pid: a caller that cancels in order to kill must wait for all outcomes.
+    /// Specs that have not been started yet get the outcome operation_aborted. The start in
+    /// progress still reports its pid: a caller that cancels in order to kill must wait for all
+    /// outcomes.
     void cancel();
 
 private:
@@ -57,7 +59,7 @@ private:
     boost::asio::io_context& agent_;
     boost::asio::io_context queue_;
     boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
-    /// Batches of an epoch before this one are cancelled.
+    /// Batches of earlier epochs are cancelled.
     std::atomic<std::uint64_t> epoch_{0};
     std::atomic<bool> is_ending_{false};
     std::thread thread_;

@@ -25,7 +25,7 @@ struct CloseFolder {
     void operator()(DIR* folder) const { ::closedir(folder); }
 };
 
-/// Names in a folder of /proc that are numbers; nothing when it cannot be read.
+/// The names in a folder of /proc that are numbers; none when it cannot be read.
 std::optional<std::vector<std::string>> numbers_in(const std::string& path) {
     const std::unique_ptr<DIR, CloseFolder> folder(::opendir(path.c_str()));
     if (!folder) return std::nullopt;
@@ -46,7 +46,7 @@ std::string folder_of(int pid) {
     return "/proc/" + std::to_string(pid);
 }
 
-/// False when the kernel does not show them.
+/// Returns false when the kernel does not show them.
 bool add_children(int pid, std::vector<int>& pids) {
     const auto threads = numbers_in(folder_of(pid) + "/task");
     if (!threads) return false;
@@ -60,10 +60,11 @@ bool add_children(int pid, std::vector<int>& pids) {
     return is_known;
 }
 
-/// Looks at the processes of workers, within limits::max_inspected_descriptors for all of them.
+/// Inspects the processes of workers, with at most limits::max_inspected_descriptors for all of
+/// them.
 class Inspection {
 public:
-    /// `pids`: the leader and its orphans.
+    /// `pids`: the leader and the orphans of its session.
     WorkerSockets look_at(int local_rank, std::vector<int> pids) {
         WorkerSockets worker{local_rank, {}, true};
         for (std::size_t i = 0; i < pids.size(); ++i) {
@@ -93,7 +94,7 @@ private:
             if (link.empty() && errno != ENOENT) return false;
             if (const auto inode = socket_inode(link); inode != 0) inodes.insert(inode);
         }
-        // One that ends loses all of them at once: the list may have been cut off, or empty.
+        // A process that ends loses all descriptors at once, so the list may be truncated or empty.
         const auto still = numbers_in(folder);
         return still && !still->empty();
     }
@@ -102,7 +103,7 @@ private:
     std::size_t inspected_ = 0;
 };
 
-/// False when there is more than the limit, or nothing can be read.
+/// Returns false when the table exceeds the limit, or cannot be read.
 bool add_table(const char* path, std::uint16_t port, SocketTable& table) {
     std::ifstream file(path);
     std::string line;
@@ -115,8 +116,8 @@ bool add_table(const char* path, std::uint16_t port, SocketTable& table) {
     return bytes > 0;
 }
 
-/// The processes to begin with, by worker. An orphan is a child of this process and belongs to the
-/// worker whose session it has. False when one belongs to none.
+/// Adds orphans to the processes to begin with, by worker. An orphan is a child of this process and
+/// belongs to the worker whose session it has. Returns false when one belongs to no worker.
 bool add_orphans(const std::vector<int>& leaders, std::vector<std::vector<int>>& roots) {
     std::vector<int> children;
     if (!add_children(::getpid(), children)) return false;
@@ -148,10 +149,10 @@ control::StoreClients find_store_clients(
                 inspection.look_at(static_cast<int>(local_rank), std::move(roots[local_rank])));
     SocketTable table;
     control::StoreClients clients;
-    // The kernel may leave out a line while others come and go.
+    // The kernel may omit a line while other lines are added or removed.
     for (int reading = 0; reading < 2; ++reading) {
         is_complete &= add_table("/proc/self/net/tcp", port, table);
-        // Without IPv6 there is no such file.
+        // Without IPv6 this file does not exist.
         if (::access("/proc/self/net/tcp6", F_OK) == 0)
             is_complete &= add_table("/proc/self/net/tcp6", port, table);
         clients = store_clients(round, workers, table);

@@ -8,11 +8,12 @@
 
 namespace ddprun::agent {
 
-/// Which of these workers, with the processes below them, have a connection to `port`, by /proc.
-/// Allocates and may block: a process that calls exec holds its descriptors. From any thread.
+/// Determines from /proc which of these workers, including their descendants, have a connection to
+/// `port`. Allocates, and may block on a process that calls exec. From any thread.
 ///
-/// A worker is reported as unconnected only where every descriptor of its processes could be read,
-/// in the network of this process, and two readings of the kernel's table have none of them.
+/// A worker is reported as unconnected only if all descriptors of its processes could be read, they
+/// are in this process's network namespace, and two readings of the kernel's table contain none of
+/// its sockets.
 control::StoreClients find_store_clients(
     int round, std::uint16_t port, const std::vector<int>& pids_by_local_rank);
 

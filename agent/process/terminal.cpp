@@ -15,7 +15,8 @@ std::optional<termios> modes_now() {
 }
 
 void set_modes(const std::optional<termios>& modes) {
-    // Not when all output is written: a terminal that was stopped (Ctrl-S) would stop the agent.
+    // TCSANOW: waiting until all output is written would block the agent on a stopped terminal
+    // (Ctrl-S).
     if (modes) ::tcsetattr(STDIN_FILENO, TCSANOW, &*modes);
 }
 

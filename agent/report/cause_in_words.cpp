@@ -31,7 +31,7 @@ struct Row {
     std::string_view words;
 };
 
-/// Signals that mean something by themselves. Those with facts of their own are not here.
+/// Signals with a general explanation. Signals that need facts of the machine are not here.
 constexpr Row signal_rows[] = {
     {SIGABRT,
      "the program aborted itself (a failed assertion, an uncaught C++ exception, a watchdog): "
@@ -50,7 +50,7 @@ constexpr Row signal_rows[] = {
     {SIGQUIT, "not sent by ddprun: a person, the scheduler or another program sent it"},
 };
 
-/// Exit codes that programs agree upon.
+/// Exit codes with a commonly agreed meaning.
 constexpr Row code_rows[] = {
     {exit_codes::usage, "what Python and most programs say of wrong arguments or a missing script"},
     {EX_USAGE, "by sysexits.h: wrong arguments"},
@@ -125,7 +125,8 @@ CauseInWords of_sigbus(const MachineFacts& facts) {
         return {"", "a memory mapped file was shorter than it should be, or its disk is full"};
     const auto used = shared->size_bytes - std::min(shared->free_bytes, shared->size_bytes);
     const auto sizes = bytes_text(used) + " of " + bytes_text(shared->size_bytes) + " used";
-    // What a dead worker held may be free again, so a few pages do not make it "not full".
+    // The dead worker's memory may already be free again, so a few free pages do not rule out that
+    // it was full.
     if (shared->free_bytes < std::max(shared->size_bytes / 50, 4 * mib))
         return {"/dev/shm is full", "/dev/shm is full, " + sizes + ": " + std::string{advice}};
     // Docker's default, far too small for data loaders.
@@ -152,7 +153,7 @@ CauseInWords of_killed(int signal, const MachineFacts& facts) {
 }
 
 CauseInWords of_exited(int code, const MachineFacts& facts) {
-    // A data loader's death is reported by its parent with an exit code of its own.
+    // When a data loader is killed, its parent reports that with another exit code.
     if (facts.oom_kills.value_or(0) > 0) {
         auto cause = of_sigkill(facts);
         cause.sentence += "; perhaps a child of this worker";
@@ -183,8 +184,8 @@ bool begins_with_class(std::string_view line) {
 
 constexpr std::string_view traceback = "Traceback (most recent call last):";
 
-/// The traceback that follows is of a thread, or of an object's end: the program goes on, or ends
-/// for another reason.
+/// The following traceback is of a thread, or of an object's destructor: the program continues, or
+/// ends for another reason.
 bool begins_aside(std::string_view line) {
     return line.starts_with("Exception ignored") || line.starts_with("Exception in thread") ||
            line.starts_with("Error in atexit");
@@ -198,8 +199,8 @@ bool is_torch_log(std::string_view line) {
            std::isdigit(static_cast<unsigned char>(line[2])) != 0;
 }
 
-/// What Python, PyTorch and their libraries write between an uncaught exception and the end of the
-/// process, and lines with which their messages go on.
+/// Lines that Python, PyTorch and their libraries write between an uncaught exception and the end
+/// of the process, including continuation lines of their messages.
 bool may_follow_the_end(std::string_view line) {
     constexpr std::string_view beginnings[] = {
         " ",
@@ -252,8 +253,8 @@ std::string missing_module(
     const std::string& output, const std::string& python, const std::string& python_origin) {
     const auto text = trimmed(output, "\n");
     const auto last_line = text.substr(text.rfind('\n') + 1);
-    // "PYTHON: No module named NAME" is what `python -m NAME` says; what follows a semicolon is
-    // that the module is there, but cannot be run.
+    // `python -m NAME` writes "PYTHON: No module named NAME"; text after a semicolon means that the
+    // module exists but cannot be run.
     const bool is_missing = last_line.starts_with("ModuleNotFoundError: ") ||
                             (last_line.find(": No module named ") != std::string_view::npos &&
                              last_line.find(';') == std::string_view::npos);
@@ -269,7 +270,7 @@ std::string run_by(const std::string& python, const std::string& python_origin) 
 std::optional<ShownException> exception_in(const std::string& output) {
     using namespace cause_in_words_file;
     std::optional<ShownException> found;
-    // PyTorch's hook has written it, which sees uncaught exceptions only.
+    // The line was written by PyTorch's hook, which sees only uncaught exceptions.
     bool is_uncaught = false;
     std::string_view before;
     bool is_aside = false;

@@ -9,16 +9,16 @@
 
 namespace ddprun::agent {
 
-/// Facts of the machine about the time in which a worker died. Nothing: not known here.
+/// Facts about the machine around the time when a worker died. None: not known.
 struct MachineFacts {
     /// Processes of the workers' memory cgroup that the kernel killed for lack of memory since the
     /// round's workers were started.
     std::optional<std::uint64_t> oom_kills;
-    /// The tightest limit that holds for them.
+    /// The tightest memory limit that applies to them.
     std::optional<std::uint64_t> memory_limit_bytes;
-    /// The kernel's line about its killing this very process for lack of memory.
+    /// The kernel's log line about killing this very process for lack of memory.
     std::string oom_line;
-    /// The kernel's or a driver's line about its crash.
+    /// The kernel's or a driver's log line about its crash.
     std::string crash_line;
     struct SharedMemory {
         std::uint64_t size_bytes = 0;
@@ -31,11 +31,11 @@ struct MachineFacts {
     bool operator==(const MachineFacts&) const = default;
 };
 
-/// Why a worker ended as it did, as far as its end and the machine show it.
+/// Why a worker ended, as far as its exit status and the machine's facts show it.
 struct CauseInWords {
-    /// For the headline, where the machine is sure: "out of memory". Else empty.
+    /// For the headline, when the facts are conclusive: "out of memory". Else empty.
     std::string brief;
-    /// A sentence, with what to do; empty when the end needs no explanation.
+    /// A sentence, with advice; empty when the end needs no explanation.
     std::string sentence;
 
     bool operator==(const CauseInWords&) const = default;
@@ -43,21 +43,21 @@ struct CauseInWords {
 
 CauseInWords cause_in_words(const control::WorkerEnd& end, const MachineFacts& facts);
 
-/// Which Python did not find a module, and why that Python was chosen, if `output` ends with that
-/// error; else empty. Most often it is another Python than the user expects.
+/// If `output` ends with the error of a missing module: which Python did not find it, and why that
+/// Python was chosen; else empty. Usually the user expected another Python.
 std::string missing_module(
     const std::string& output, const std::string& python, const std::string& python_origin);
 
-/// For an error whose text ddprun has not seen because the worker wrote it to the terminal itself:
-/// the module may be missing.
+/// For an error whose text ddprun has not read because the worker wrote it to the terminal
+/// directly: a module may be missing.
 std::string run_by(const std::string& python, const std::string& python_origin);
 
-/// The last exception of a Python program's main thread that its standard error shows.
+/// The last exception of a Python program's main thread in its standard error.
 struct ShownException {
     /// "ValueError: bad batch"; at most limits::max_exception_bytes.
     std::string line;
-    /// It ended the program. Else other lines follow it: a message of several lines, or the program
-    /// has caught it and went on.
+    /// The exception ended the program. If false, other lines follow it: the exception has a
+    /// message of several lines, or the program caught it and continued.
     bool is_end = false;
 
     bool operator==(const ShownException&) const = default;

@@ -13,10 +13,10 @@ namespace {
 
 using nlohmann::json;
 
-/// How a message begins when the error was the SDK's PeerLost (ddprun/error.hpp).
+/// The beginning of a message of the SDK's PeerLost (ddprun/error.hpp).
 constexpr std::string_view peer_lost = "PeerLost";
 
-/// The parser recurses into what it builds, so a worker's file must not be arbitrarily deep.
+/// The parser is recursive, so the nesting of a worker's file must be limited.
 bool is_too_deep(std::string_view text) {
     int depth = 0;
     bool is_in_string = false;
@@ -36,7 +36,7 @@ bool is_too_deep(std::string_view text) {
     return false;
 }
 
-/// The stamps of both forms, as torch and its relatives write them: 17, 17.5, "17".
+/// The timestamps of both forms, as torch and related programs write them: 17, 17.5, "17".
 std::optional<std::int64_t> time_at(const json& object) {
     constexpr std::int64_t latest = 253'402'300'799;
     const auto found = object.find("timestamp");
@@ -52,7 +52,7 @@ std::optional<std::int64_t> time_at(const json& object) {
     return static_cast<std::int64_t>(seconds);
 }
 
-/// The last lines: where a call stack shows what happened.
+/// The last lines, since the end of a call stack shows what happened.
 std::string last_part(std::string text, std::size_t most_bytes) {
     if (text.size() <= most_bytes) return text;
     auto start = text.size() - most_bytes;

@@ -8,7 +8,7 @@
 namespace ddprun::agent {
 namespace {
 
-// Ordered as in torchelastic: the lines are also read by users.
+// Ordered as in torchelastic, since users read the lines too.
 using EventJson = nlohmann::ordered_json;
 
 template <class Value>

@@ -8,7 +8,7 @@
 
 namespace ddprun::agent {
 
-/// What happened to a node or one of its workers, in torchelastic's form: a line of the event file.
+/// An event of a node or of one of its workers, in torchelastic's form: a line of the event file.
 /// Fields that torchelastic does not have are in its free-form `metadata`.
 struct Event {
     enum class State : std::uint8_t {
@@ -25,12 +25,12 @@ struct Event {
         int role_rank = 0;
         int role_world_size = 1;
         int pid = 0;
-        /// Negative: the signal, as Python has it.
+        /// Negative: the signal, as in Python.
         std::optional<int> exit_code;
     };
 
     State state = State::start;
-    /// None: the event is the agent's.
+    /// None: the event is about the agent.
     std::optional<Worker> worker;
     std::string run_id;
     std::string role;
@@ -40,7 +40,7 @@ struct Event {
     int group_world_size = 0;
     int round = -1;
     int restarts = 0;
-    /// Since the agent began.
+    /// Since the start of the agent.
     std::int64_t total_seconds = 0;
     std::optional<std::int64_t> duration_ms;
     /// One line; empty: no error.
@@ -49,8 +49,8 @@ struct Event {
 
 std::string_view name_of(Event::State state);
 
-/// One line of JSON that torchelastic's `Event.deserialize` reads, newline included. What is not
-/// UTF-8 is replaced.
+/// One line of JSON, newline included, that torchelastic's `Event.deserialize` reads. Bytes that
+/// are not UTF-8 are replaced.
 std::string event_line(const Event& event, std::int64_t timestamp_ms);
 
 }  // namespace ddprun::agent

@@ -24,7 +24,7 @@ constexpr std::size_t longest_headline_bytes = 400;
 constexpr std::string_view bold_red = "\033[1;31m";
 constexpr std::string_view plain = "\033[0m";
 
-/// A headline, in colour where the screen has it, and rows of a name and a value.
+/// Formats a headline, in colour if the screen has it, and rows of a name and a value.
 class Screen {
 public:
     explicit Screen(bool has_colour) : has_colour_(has_colour) {}
@@ -87,7 +87,7 @@ void show_worker(
     const bool has_run = worker.pid > 0 && worker.end.kind != WorkerEnd::Kind::not_executed;
     if (!is_said(how) && (has_run || !is_said(worker.message))) screen.row("how", how);
     if (worker.progress.is_known()) screen.row("progress", control::describe(worker.progress));
-    // An agent that had no time to look, or an older one.
+    // The agent had no time to find the cause, or is older.
     const auto why = worker.why.empty() ? cause_in_words(worker.end, {}).sentence : worker.why;
     if (!why.empty()) screen.row("why", why);
     if (!worker.message.starts_with(how) && !is_said(worker.message))
@@ -129,7 +129,7 @@ std::string failure_summary(const JobReport& report, bool has_colour) {
     if (cause && cause->worker) show_worker(screen, *cause->worker, *cause, headline);
     if (const auto others = other_workers(report); !others.empty())
         screen.row("other workers", others);
-    // A user whose node was never in a round has only just typed it.
+    // If the node was never in a round, the user has only just typed the command.
     if (report.round >= 0)
         screen.row("job", report.run_id + (report.program.empty() ? "" : ", " + report.program));
     if (report.max_restarts > 0) {

@@ -7,7 +7,7 @@
 
 namespace ddprun::agent {
 
-/// The job has reported steps: without any, all that is known of its time is that it ran.
+/// Whether the job has reported steps: without any, only its total time is known.
 bool is_measured(const control::Goodput& goodput);
 
 /// "2h13m: productive 94.1 %, redone 1.2 %, first step 0.8 %": phases that are at least 0.05 %.

@@ -14,11 +14,11 @@ namespace ddprun::agent {
 struct JobReport {
     control::Outcome outcome = control::Outcome::succeeded;
     int exit_code = 0;
-    /// With a `result` of the server.
+    /// Set with a `result` of the server.
     std::optional<control::Cause> root_cause;
-    /// Without one: what this node ended for, as a sentence.
+    /// Set without such a result: why this node ended, as a sentence.
     std::string reason;
-    /// What the user can do about it; may be empty.
+    /// Advice for the user; may be empty.
     std::string next_step;
     std::string run_id;
     std::string host;
@@ -30,18 +30,18 @@ struct JobReport {
     int round = -1;
     int restarts = 0;
     int max_restarts = 0;
-    /// Workers that ended badly in the last round but were not the root cause: all of this node's,
-    /// then the first of each other node, each in the order of their ends.
+    /// Workers that failed in the last round but were not the root cause: all of this node's, then
+    /// the first of each other node, each in the order of their ends.
     std::vector<control::EndedWorker> secondary_failures;
-    /// Workers of this node that a signal of ours ended after the first failure.
+    /// Workers of this node that ended by ddprun's signal after the first failure.
     std::vector<control::EndedWorker> stopped;
-    /// With a `result` of a server that counts it.
+    /// Set with a `result` of a server that measures it.
     std::optional<control::Goodput> goodput;
 
     bool operator==(const JobReport&) const = default;
 };
 
-/// Decided by the server for every node: not only this one is gone.
+/// The server has decided the end for every node: not only this node is gone.
 inline bool is_over(const JobReport& report) {
     return report.root_cause.has_value() || report.outcome == control::Outcome::succeeded;
 }

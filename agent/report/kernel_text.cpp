@@ -29,7 +29,7 @@ std::optional<std::uint64_t> number(std::string_view text) {
     return whole_number<std::uint64_t>(text);
 }
 
-/// A cgroup file system as it is mounted here: which part of the hierarchy, and where.
+/// A mounted cgroup file system: which part of the hierarchy it shows, and where.
 struct Mount {
     std::string_view root;
     std::string_view point;
@@ -51,7 +51,8 @@ std::optional<Mount> find_mount(std::string_view mountinfo, int version) {
     return std::nullopt;
 }
 
-/// Where `path` of the hierarchy is seen under `mount`; the mount itself when it lies elsewhere.
+/// The location of `path` of the hierarchy under `mount`; the mount itself when the path is outside
+/// of it.
 std::string place(const Mount& mount, std::string_view path) {
     std::string folder{mount.point};
     if (mount.root != "/") {
@@ -106,7 +107,7 @@ std::optional<std::uint64_t> oom_kill_count(std::string_view text) {
 }
 
 std::optional<std::uint64_t> memory_limit(std::string_view text) {
-    // Version 1 has no value for "none": the largest multiple of the page size.
+    // Version 1 shows "no limit" as the largest multiple of the page size.
     constexpr std::uint64_t no_limit = 1ULL << 60;
     const auto limit = number(text);
     return limit && *limit < no_limit ? limit : std::nullopt;
@@ -129,7 +130,7 @@ bool is_oom_kill_of(std::string_view message, int pid) {
 
 bool is_about_crash(std::string_view message, int pid) {
     const auto number = std::to_string(pid);
-    // Every GPU of the machine is meant: Xid 79 names no process.
+    // Such a line may be about any process: Xid 79 names none.
     if (contains(message, "NVRM: Xid")) return true;
     const bool is_crash = contains(message, "segfault at ") ||
                           contains(message, "general protection") || contains(message, "trap ") ||

@@ -4,10 +4,10 @@
 namespace ddprun::agent {
 namespace {
 
-/// Of a screen of 80: some terminals wrap a line that fills it.
+/// One less than 80, since some terminals wrap a line that fills the screen.
 constexpr std::size_t last_column = 79;
 
-/// Columns of a word: characters of UTF-8, each counted as one.
+/// The number of columns of a word; each UTF-8 character counts as one.
 std::size_t columns(std::string_view word) {
     std::size_t count = 0;
     for (const char c : word)

@@ -9,11 +9,12 @@
 
 namespace ddprun::agent {
 
-/// The beginning, with " ..." where something follows it; a character of UTF-8 is not cut.
+/// The beginning of the text, followed by " ..." if it is cut; never cut inside a UTF-8 character.
 std::string shortened(std::string_view text, std::size_t most_bytes);
 
-/// `text` broken at spaces so that lines end before column 80, when the first one starts at
-/// `indent` and the others are indented so. Words are not broken; its own newlines stay.
+/// `text` broken at spaces so that lines end before column 80, when the first line starts at
+/// `indent` and the others are indented by as much. Words are not broken; newlines in the text
+/// stay.
 std::string wrapped(std::string_view text, std::size_t indent);
 
 }  // namespace ddprun::agent

@@ -19,10 +19,12 @@ std::string mark_of(const std::string& token) {
            token + ' ';
 }
 
-/// Of a header, after the mark: exit code, 1 for a refusal, bytes of JSON, bytes of the screen.
+/// The fields of a header after the mark: exit code, 1 for a refusal, bytes of JSON, bytes of the
+/// screen.
 constexpr std::size_t field_count = 4;
 constexpr std::size_t max_header_bytes = 64;
-/// Of each part. What claims to be larger is output: it would be kept in memory.
+/// The limit of each part. Anything that claims to be larger is treated as output, since a part is
+/// kept in memory.
 constexpr std::uint32_t max_part_bytes = 1024 * 1024;
 
 std::optional<std::array<std::uint32_t, field_count>> read_header(std::string_view line) {
@@ -39,7 +41,7 @@ std::optional<std::array<std::uint32_t, field_count>> read_header(std::string_vi
     return fields;
 }
 
-/// How many bytes at the end of `text` are the begin of `mark`.
+/// How many bytes at the end of `text` are the beginning of `mark`.
 std::size_t begun(std::string_view text, std::string_view mark) {
     for (auto size = std::min(text.size(), mark.size() - 1); size > 0; --size)
         if (text.substr(text.size() - size) == mark.substr(0, size)) return size;
@@ -78,7 +80,7 @@ bool FrameReader::take_frame() {
         return !is_in_frame_;
     }
     const auto fields = report_frame::read_header(std::string_view{buffer_}.substr(0, end));
-    if (!fields) {  // not written by ddprun
+    if (!fields) {  // the header was not written by ddprun
         is_in_frame_ = false;
         return true;
     }

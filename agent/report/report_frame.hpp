@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-/// How a node that `ddprun --hosts` started hands over its report: among the output of its workers
-/// on standard error, between a mark and its length. All nodes have a report and one of them is
-/// shown.
+/// How a node that `ddprun --hosts` started passes on its report: within its standard error, among
+/// the output of its workers, marked and preceded by its length. All nodes send a report; one of
+/// them is shown.
 namespace ddprun::agent {
 
 struct FramedReport {
@@ -17,28 +17,29 @@ struct FramedReport {
     bool is_refusal = false;
     /// One line, as report_json writes it.
     std::string json;
-    /// What standard error shows; of a job that succeeded one line at most.
+    /// The text for standard error; for a job that succeeded at most one line.
     std::string screen;
 
     bool operator==(const FramedReport&) const = default;
 };
 
-/// `token` is random: no worker writes it by chance.
+/// `token` is random, so no worker writes it by chance.
 std::string framed(const std::string& token, const FramedReport& report);
 
-/// Takes the report out of a node's standard error. Pure.
+/// Extracts the report from a node's standard error. Pure.
 class FrameReader {
 public:
     explicit FrameReader(const std::string& token);
 
-    /// Returns the output before and after a report. What may be the begin of a mark is kept back.
+    /// Returns the output before and after a report. Bytes that may be the beginning of a mark are
+    /// kept back.
     std::string append(std::string_view bytes);
-    /// What was kept back, when nothing more comes.
+    /// Returns the kept bytes when nothing more comes.
     std::string finish();
     const std::optional<FramedReport>& report() const { return report_; }
 
 private:
-    /// False: more bytes are needed.
+    /// Returns false when more bytes are needed.
     bool take_frame();
 
     std::string mark_;

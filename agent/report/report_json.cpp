@@ -58,7 +58,7 @@ Json cause_of(const control::Cause& cause) {
     return json;
 }
 
-/// All phases: a program reads it.
+/// Includes all phases, since programs read it.
 Json goodput_of(const control::Goodput& goodput) {
     Json seconds;
     control::for_each_phase([&](control::GoodputPhase phase) {
@@ -81,7 +81,7 @@ std::string headline(const JobReport& report) {
     return {};
 }
 
-/// As torch counts: a signal is its number, negative.
+/// The exit code as torch counts it: negative for a signal.
 int torch_code(const JobReport& report) {
     const auto* worker =
         report.root_cause && report.root_cause->worker ? &*report.root_cause->worker : nullptr;
@@ -142,7 +142,7 @@ std::string parent_error_json(
     const int code = torch_code(report);
     if (parse_error_file(original)) {
         auto json = Json::parse(original, nullptr, /*allow_exceptions=*/false);
-        // The plain form has no place for it, in torch either.
+        // The plain form has no field for it, not even in torch.
         if (json["message"].is_object()) json["message"]["errorCode"] = code;
         return text_of(json);
     }

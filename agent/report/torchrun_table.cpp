@@ -61,7 +61,7 @@ int exit_code_of(const WorkerEnd& end) {
     return exit_codes::failed;
 }
 
-/// Continued lines are indented as torch does.
+/// Continuation lines are indented as in torch.
 std::string indented(std::string_view text) {
     std::string result;
     for (const char c : printable(text)) {
@@ -71,8 +71,8 @@ std::string indented(std::string_view text) {
     return result;
 }
 
-/// Its error message as torchrun chooses it. What only its agent found is not for this row: the
-/// last lines of its standard error were on the screen already.
+/// The error message that torchrun would choose. What only the agent found does not belong in this
+/// row: the last lines of standard error were already on the screen.
 std::string_view error_message_of(const control::WorkerFailure& worker) {
     switch (worker.from_error_file) {
         case control::WorkerFailure::FromErrorFile::none: return {};
@@ -107,8 +107,8 @@ std::vector<std::string> lines_of(std::size_t index, const Entry& entry) {
         "  traceback : " + entry.traceback};
 }
 
-/// All other workers that ended badly, whether by themselves or by our signal: torchrun does not
-/// distinguish them. By rank, as there.
+/// All other workers that failed or were ended by ddprun's signal: torchrun does not distinguish
+/// these. Sorted by rank, as in torchrun.
 std::vector<control::EndedWorker> others_of(const JobReport& report) {
     auto others = report.secondary_failures;
     for (const auto& one : report.stopped)
@@ -118,7 +118,7 @@ std::vector<control::EndedWorker> others_of(const JobReport& report) {
     return others;
 }
 
-/// Of the longest line of all; a traceback has several.
+/// The length of the longest line; a traceback has several.
 std::size_t width_of(const std::string& text) {
     std::size_t width = 0;
     std::string_view rest = text;

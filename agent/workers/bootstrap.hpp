@@ -5,7 +5,7 @@
 
 namespace ddprun::agent {
 
-/// bootstrap.py.
+/// The content of bootstrap.py.
 std::string_view bootstrap();
 
 }  // namespace ddprun::agent

@@ -45,7 +45,8 @@ void Parked::handle(Event event, Instant now, Effects& out) {
             [&](const HandedOver& e) {
                 if (slot(e.local_rank).state != State::taken) return;
                 slot(e.local_rank).state = free_state();
-                // Not before: one that parks and is killed each time would be started for ever.
+                // Not reset earlier: a process that parks and is killed each time would be
+                // restarted for ever.
                 failure_count_ = 0;
             },
             [&](DeadlinePassed) { on_deadline(now, out); },
@@ -77,7 +78,7 @@ void Parked::on_ended(const Ended& ended, Instant now, Effects& out) {
 
 void Parked::on_deadline(Instant now, Effects& out) {
     if (import_ends_at_ && now >= *import_ends_at_) {
-        // Its end is the failure.
+        // The failure is counted when the process ends.
         import_ends_at_.reset();
         for (std::size_t i = 0; i < slots_.size(); ++i)
             if (slots_[i].state == State::importing) out.push_back(Kill{static_cast<int>(i)});
@@ -85,7 +86,7 @@ void Parked::on_deadline(Instant now, Effects& out) {
     start_next(now, out);
 }
 
-/// What is parked already serves once more.
+/// Processes that are already parked can still be used once.
 void Parked::turn_off(std::string reason, Effects& out) {
     import_ends_at_.reset();
     is_off_ = true;

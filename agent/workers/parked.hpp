@@ -24,29 +24,29 @@ namespace ddprun::agent {
 ///   taken     --HandOverFailed, TakeRequested-->  absent Kill
 ///   taken     --HandedOver-->              absent
 ///
-/// They are due some seconds after a round's first step, or later after its start where no steps
-/// are known, one after the other: what trains has the processors.
+/// They are due a few seconds after a round's first step, or, if no steps are known, some time
+/// after its start. They import one after the other, to leave the processors to the training.
 class Parked {
 public:
     enum class State : std::uint8_t { absent, importing, parked, taken, disqualified };
 
     // ---- events ----
 
-    /// All workers of a round.
+    /// All workers of a round have started.
     struct WorkersStarted {};
     struct StepSeen {};
     struct RoundEnded {};
     struct Ready {
         int local_rank;
-        /// Memory that no other process shares.
+        /// The memory that the process shares with no other.
         std::uint64_t bytes;
     };
-    /// An import has done what depends on the rank, or it has failed.
+    /// An import depends on the rank, or has failed.
     struct Unfit {
         int local_rank;
         std::string reason;
     };
-    /// `reason` is empty where it was not even started, because a round was stopped.
+    /// `reason` is empty if the process was not even started because a round was stopped.
     struct Ended {
         int local_rank;
         std::string reason;
@@ -54,11 +54,11 @@ public:
     struct TakeRequested {
         int local_rank;
     };
-    /// The process that was taken has its place.
+    /// The taken process has got its place.
     struct HandedOver {
         int local_rank;
     };
-    /// Another process has been started in its place, or none.
+    /// Another process was started in its place, or none.
     struct HandOverFailed {
         int local_rank;
     };
@@ -94,7 +94,7 @@ public:
         std::uint64_t bytes;
         bool operator==(const NoteParked&) const = default;
     };
-    /// No further one is started.
+    /// No further process is started.
     struct NoteOff {
         std::string reason;
         bool operator==(const NoteOff&) const = default;
@@ -128,12 +128,13 @@ private:
     }
 
     std::vector<Slot> slots_;
-    /// When the next may be started; none: no round runs.
+    /// When the next process may be started; none: no round runs.
     std::optional<Instant> start_at_;
-    /// Of the one that imports, until it is killed.
+    /// The time limit of the importing process, until it is killed.
     std::optional<Instant> import_ends_at_;
     int failure_count_ = 0;
-    /// What is taken is still to be settled, and what is parked serves once more.
+    /// Warm starts are off: processes that were taken are still settled, and parked ones can be
+    /// used once.
     bool is_off_ = false;
 };
 

@@ -12,10 +12,10 @@ namespace ddprun::launcher::ctl {
 namespace {
 
 constexpr std::string_view prefix = "@ddprunctl/1/";
-/// The kernel's __SO_ACCEPTCON: it listens.
+/// The kernel's __SO_ACCEPTCON flag: the socket listens.
 constexpr std::string_view listening = "00010000";
 
-/// A number at the beginning of `text`, which is cut off.
+/// Parses a number at the beginning of `text` and removes it.
 template <class Number>
 std::optional<Number> take_number(std::string_view& text) {
     Number number{};
@@ -37,7 +37,7 @@ std::optional<AgentSocket> socket_of(std::string_view name, std::string_view res
     return AgentSocket{std::string{name}, *pid, *user};
 }
 
-/// "Num RefCount Protocol Flags Type St Inode Path", in columns that are wider at times.
+/// A line with the columns "Num RefCount Protocol Flags Type St Inode Path", whose width varies.
 std::optional<AgentSocket> socket_in(std::string_view line) {
     const auto at = line.find(prefix);
     if (at == std::string_view::npos) return std::nullopt;

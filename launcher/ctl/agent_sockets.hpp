@@ -7,20 +7,20 @@
 
 namespace ddprun::launcher::ctl {
 
-/// Where an agent listens for `ddprunctl`. Any program may listen under such a name: which user's
-/// it is, the system says once there is a connection.
+/// Where an agent listens for `ddprunctl`. Any program may listen under such a name: its real user
+/// is only known from the system once there is a connection.
 struct AgentSocket {
     /// Without the `@`.
     std::string name;
-    /// Of the keeper, by the name.
+    /// The keeper's pid, according to the name.
     int pid = 0;
-    /// By the name, too: any program may have taken it.
+    /// The user according to the name, which any program may have chosen.
     unsigned user = 0;
 
     bool operator==(const AgentSocket&) const = default;
 };
 
-/// Those in the text of /proc/net/unix, in order of their pids.
+/// The sockets listed in the text of /proc/net/unix, in order of their pids.
 std::vector<AgentSocket> agent_sockets(std::string_view table);
 
 }  // namespace ddprun::launcher::ctl

@@ -45,7 +45,7 @@ Result<std::string> read_table() {
     return text;
 }
 
-/// A connection to a local socket, which does not block.
+/// Opens a non-blocking connection to a local socket.
 Result<Descriptor> connect_to(const std::string& name) {
     if (name.size() > net::AbstractAddress::most_bytes)
         return Failure{system_code(ENAMETOOLONG), {}};
@@ -66,18 +66,19 @@ std::optional<unsigned> listener_of(const Descriptor& socket) {
     return about.uid;
 }
 
-/// What this process may ask: root any agent, a user its own.
+/// Which agents this process may query: root any agent, another user only its own.
 bool may_ask(unsigned user) {
     const auto own_user = ::getuid();
     return own_user == 0 || (user == own_user && net::means_one_user(user).value_or(false));
 }
 
-/// Another end, a full queue or a closed connection may be a busy agent, or another user's doing.
+/// Other errors, a full queue or a closed connection may come from a busy agent, or be caused by
+/// another user.
 bool is_gone(const Failure& failure) {
     return failure.code == system_code(ECONNREFUSED);
 }
 
-/// One question on one connection.
+/// One request on one connection.
 struct Call {
     Descriptor socket;
     control::CommandReplyDecoder decoder = {};
@@ -93,7 +94,7 @@ struct Call {
 };
 
 void Call::send(const std::string& frame) {
-    // The first bytes on a new connection: there is room.
+    // The first bytes on a new connection always fit.
     const auto sent = ::send(socket.get(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent != static_cast<ssize_t>(frame.size())) end("it closed the connection");
 }
@@ -111,7 +112,7 @@ void Call::receive() {
     socket = Descriptor{};
 }
 
-/// Until each has its answer, or the time is over.
+/// Waits until each call has its answer, or the time is over.
 void finish(std::vector<Call>& calls, Duration timeout) {
     const auto ends_at = Clock::now() + timeout;
     for (;;) {
@@ -149,7 +150,7 @@ std::string percent_encoded(const std::string& text) {
     return result;
 }
 
-/// The first address that accepts.
+/// Connects to the first address that accepts.
 Result<client::BlockingSocket> connect_to_server(const Endpoint& endpoint, Instant until) {
     auto addresses = client::BlockingSocket::resolve(endpoint);
     if (!addresses) return addresses.error();
@@ -217,7 +218,7 @@ Result<FoundAgents> find_agents() {
         else
             found.agents[i].problem = answer.reply ? "refused" : answer.problem;
     }
-    // One that has ended meanwhile.
+    // Agents that have ended meanwhile.
     std::erase_if(found.agents, [](const FoundAgent& agent) {
         if (agent.view) return false;
         const auto again = connect_to(agent.socket.name);

@@ -14,9 +14,9 @@
 
 namespace ddprun::launcher::ctl {
 
-/// All agents of this machine, each asked what it knows. A socket counts as an agent of the user
-/// whose process listens there: as root of any user, else of its own user alone, whatever the name
-/// says. Only one that takes no connection at all is of the user in its name.
+/// Queries all agents of this machine. A socket counts as an agent of the user whose process
+/// listens there, whatever its name says; root queries agents of any user, other users only their
+/// own. Only a socket that accepts no connection at all is attributed to the user in its name.
 Result<FoundAgents> find_agents();
 
 struct Question {
@@ -24,16 +24,16 @@ struct Question {
     control::Command command;
 };
 
-/// All at once; the answers in the same order.
+/// Sends all requests at once; the answers are in the same order.
 std::vector<AgentAnswer> ask_agents(const std::vector<Question>& questions, Duration timeout);
 
-/// To each of them at once; the answers in the same order.
+/// Sends the command to all of them at once; the answers are in the same order.
 std::vector<AgentAnswer> command_agents(
     const std::vector<FoundAgent>& agents,
     const control::Command& command,
     Duration timeout = limits::command_answer_timeout);
 
-/// `/status` of the job at the server of this node, in clear text.
+/// Fetches `/status` of the job from this node's server, in clear text.
 JobPage fetch_job_page(const control::NodeView& view);
 
 }  // namespace ddprun::launcher::ctl

@@ -24,7 +24,7 @@ Failure misuse(std::string text) {
     return {system_code(EINVAL), std::move(text)};
 }
 
-/// The words of the line: those that are no options, and the value of each option.
+/// The words of the line: those that are not options, and the value of each option.
 struct Words {
     std::vector<std::string> plain;
     std::map<std::string, std::string> options;
@@ -158,7 +158,7 @@ Result<CtlOptions> read_stacks(const Words& words, CtlOptions options) {
     return options;
 }
 
-/// `count` words stand before the nodes.
+/// `count` words come before the nodes.
 CtlOptions read_drain(const Words& words, std::size_t count, CtlOptions options) {
     const auto& plain = words.plain;
     std::vector<std::string> nodes(plain.begin() + static_cast<std::ptrdiff_t>(count), plain.end());
@@ -170,7 +170,7 @@ CtlOptions read_drain(const Words& words, std::size_t count, CtlOptions options)
     return options;
 }
 
-/// What is only to be printed, if it is asked for.
+/// The text to print, if only that is requested.
 Result<std::optional<std::string>> text_asked_for(const Words& words) {
     if (words.value_of("help")) return std::optional{help_text()};
     if (words.value_of("version")) return std::optional{control::version_text("ddprunctl")};
@@ -187,9 +187,9 @@ bool is_repeated(std::string_view argument) {
     return argument.ends_with("...");
 }
 
-/// What stands behind the command, as its row has it: "[RUN_ID]", "RUN_ID SIGNAL", "RUN_ID
-/// NODE...". A process id takes the place of the run id: always where the number of words does not
-/// show whether there is one.
+/// The words that must follow the command, according to its row: "[RUN_ID]", "RUN_ID SIGNAL",
+/// "RUN_ID NODE...". A process id replaces the run id. It always does when the number of words does
+/// not show whether there is a run id.
 std::vector<std::string_view> wanted_words(const CommandRow& row, const Words& words) {
     auto wanted =
         row.arguments.empty() ? std::vector<std::string_view>{} : split(row.arguments, ' ');
@@ -208,7 +208,7 @@ std::optional<Failure> check_arguments(
         return misuse(name + ": '" + words.plain.back() + "' is one word too many");
     if (given < wanted.size() && !wanted[given].starts_with('['))
         return misuse(name + ": " + std::string{wanted[given]} + " is missing");
-    // As of a variable of a shell that is not set: nothing is guessed then.
+    // An empty word, as from an unset variable of a shell: nothing is guessed then.
     const auto empty = std::find(words.plain.begin() + 1, words.plain.end(), "");
     if (empty != words.plain.end()) {
         const auto place = static_cast<std::size_t>(empty - words.plain.begin() - 1);

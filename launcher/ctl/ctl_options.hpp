@@ -9,7 +9,7 @@
 #include <string>
 #include <variant>
 
-/// What a command line of `ddprunctl` means.
+/// Parses the command line of `ddprunctl`.
 namespace ddprun::launcher::ctl {
 
 struct ListJobs {
@@ -24,17 +24,17 @@ struct RankRange {
 
     bool operator==(const RankRange&) const = default;
 };
-/// Of these ranks; without them of all on this machine.
+/// The ranks to show; none: all ranks on this machine.
 struct ShowStacks {
     std::optional<RankRange> ranks = std::nullopt;
     bool operator==(const ShowStacks&) const = default;
 };
-/// Of the secret in this file; without one, of the variable or the file of --secure.
+/// The file with the secret; none: the variable, or the file of --secure.
 struct ShowToken {
     std::optional<std::string> secret_file;
     bool operator==(const ShowToken&) const = default;
 };
-/// Only to be printed: help, version, a completion script.
+/// Only prints a text: help, version, a completion script.
 struct PrintText {
     std::string text;
     bool operator==(const PrintText&) const = default;
@@ -52,7 +52,7 @@ struct CtlOptions {
         ShowToken,
         PrintText>
         command;
-    /// Without one, the only job.
+    /// None: the only job.
     std::optional<std::string> run_id = std::nullopt;
     std::optional<int> pid = std::nullopt;
     bool is_json = false;
@@ -60,7 +60,7 @@ struct CtlOptions {
     bool operator==(const CtlOptions&) const = default;
 };
 
-/// Without the program's name.
+/// `arguments` has no program name.
 Result<CtlOptions> parse_ctl_options(std::span<const std::string> arguments);
 
 /// "USR1", "sigusr1", "10"; any signal of this system.

@@ -136,7 +136,7 @@ std::string fish_script() {
         text += row.commands.empty()
                     ? " -n __fish_use_subcommand"
                     : " -n '__fish_seen_subcommand_from " + std::string{row.commands} + "'";
-        // No quote stands in this shell's single quotes as it is.
+        // In this shell's single quotes a quote needs escaping.
         std::string help;
         for (const char c : row.help)
             help += c == '\'' ? std::string{"\\'"} : std::string{c};

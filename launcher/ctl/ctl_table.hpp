@@ -12,16 +12,16 @@ namespace ddprun::launcher::ctl {
 
 struct CommandRow {
     std::string_view name;
-    /// As in the help; one in brackets may be left out.
+    /// As shown in the help; an argument in brackets is optional.
     std::string_view arguments;
     std::string_view help;
 };
 
 struct CtlOptionRow {
     std::string_view name;
-    /// What stands for its value in the help; empty: a flag.
+    /// The placeholder for its value in the help; empty: a flag.
     std::string_view value;
-    /// Of which command, in the form of a list with spaces; empty: of none, as --help.
+    /// The commands that it belongs to, separated by spaces; empty: to none, as --help.
     std::string_view commands;
     std::string_view help;
 
@@ -48,7 +48,7 @@ std::span<const CtlOptionRow> ctl_option_table();
 std::span<const ExitRow> exit_table();
 
 std::string help_text();
-/// For bash, zsh, fish or tcsh; empty for any other shell.
+/// The script for bash, zsh, fish or tcsh; none for any other shell.
 std::optional<std::string> completion_script(std::string_view shell);
 
 }  // namespace ddprun::launcher::ctl

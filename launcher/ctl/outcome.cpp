@@ -20,7 +20,7 @@ std::string joined(const std::vector<std::string>& parts) {
     return text;
 }
 
-/// "node2 (pid 4711): "; nothing where there is only one.
+/// "node2 (pid 4711): "; empty when there is only one node.
 std::string label_of(const FoundAgent& agent, std::size_t count) {
     if (count == 1) return {};
     const auto host = agent.view ? printable_line(agent.view->host) + ' ' : std::string{};

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-/// What became of a command.
+/// The result of a command.
 namespace ddprun::launcher::ctl {
 
 struct AgentAnswer {
-    /// Empty: there was none in time.
+    /// None: there was no reply in time.
     std::optional<control::CommandReply> reply = std::nullopt;
     std::string problem = {};
 
@@ -26,11 +26,12 @@ struct Outcome {
     bool operator==(const Outcome&) const = default;
 };
 
-/// Of an answer that is not what was asked for.
+/// The outcome when the reply has another type than expected.
 Outcome miss_of(const AgentAnswer& answer);
 
-/// Of a command to several nodes of one job: what was done, and where it was not, and why. It is
-/// done where every node has done it. Requires: an answer of each agent, and at least one.
+/// The outcome of a command to several nodes of one job: what was done, and where it failed and
+/// why. It is done when every node has done it. Requires: an answer of each agent, and at least
+/// one.
 Outcome outcome_of(const std::vector<FoundAgent>& agents, const std::vector<AgentAnswer>& answers);
 
 }  // namespace ddprun::launcher::ctl

@@ -8,8 +8,8 @@
 
 namespace ddprun::launcher::ctl {
 
-/// Of the secret in `secret_file`; else of DDPRUN_SECRET; else of the file of --secure, which is
-/// not made here. On error the context is the sentence to show.
+/// The page token of the secret in `secret_file`, else in DDPRUN_SECRET, else in the file of
+/// --secure, which is not created here. On error the context is the message to show.
 Result<std::string> page_token(const std::optional<std::string>& secret_file);
 
 }  // namespace ddprun::launcher::ctl

@@ -69,7 +69,7 @@ int signal(const std::vector<FoundAgent>& all, const control::SignalWorkers& ord
     return report(outcome_of(agents, command_agents(agents, order)), is_json);
 }
 
-/// A range that no node here has is refused by one of them, which says so.
+/// If no node here has the range, one of them refuses it with a message.
 std::vector<RankPlace> ranks_to_show(
     const std::vector<FoundAgent>& agents, const std::optional<RankRange>& wanted) {
     if (!wanted) {
@@ -110,7 +110,8 @@ int stacks(const std::vector<FoundAgent>& agents, const ShowStacks& wanted, bool
     return show(is_json ? stacks_json(views) : stacks_text(views), code);
 }
 
-/// One node's agent passes it on to all that the server has; another one is tried where it cannot.
+/// One node's agent forwards the stop to all nodes that the server has; if it cannot, another agent
+/// is tried.
 int stop(const std::vector<FoundAgent>& all, const control::StopJob& order, bool is_json) {
     const auto plan = by_connection(all);
     std::vector<FoundAgent> agents;
@@ -126,7 +127,7 @@ int stop(const std::vector<FoundAgent>& all, const control::StopJob& order, bool
     const bool is_passed_on = !answers.empty() && answers.back().is_done();
     const auto others = command_agents(plan.cut_off, order);
     for (std::size_t i = 0; i < others.size(); ++i) {
-        // That such a node reaches no other is no news then.
+        // Such a node cannot reach the others; that need not be reported again.
         if (is_passed_on && others[i].is_done()) continue;
         agents.push_back(plan.cut_off[i]);
         answers.push_back(others[i]);
@@ -134,7 +135,7 @@ int stop(const std::vector<FoundAgent>& all, const control::StopJob& order, bool
     return report(outcome_of(agents, answers), is_json);
 }
 
-/// One node's agent passes it on to the server, which decides.
+/// One node's agent forwards the command to the server, which decides.
 int pass_on(const std::vector<FoundAgent>& all, const control::Command& order, bool is_json) {
     const auto plan = by_connection(all);
     const std::vector<FoundAgent> agent{
@@ -146,7 +147,7 @@ int pass_on(const std::vector<FoundAgent>& all, const control::Command& order, b
 }  // namespace
 
 bool is_called_ctl(std::string_view called_as) {
-    // npos + 1 is 0: all of a name without a slash.
+    // npos + 1 is 0: the whole of a name without a slash.
     return called_as.substr(called_as.rfind('/') + 1) == "ddprunctl";
 }
 

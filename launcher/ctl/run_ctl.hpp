@@ -5,8 +5,8 @@
 
 namespace ddprun::launcher::ctl {
 
-/// Whether the program was called `ddprunctl`: one file is both programs, so that the two are
-/// always of one release and the second takes no space.
+/// Whether the program was called as `ddprunctl`. One executable is both programs, so that they are
+/// always of the same release and the second needs no space.
 bool is_called_ctl(std::string_view called_as);
 
 /// `ddprunctl`, from its command line to its exit code.

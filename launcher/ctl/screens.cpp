@@ -17,11 +17,11 @@
 namespace ddprun::launcher::ctl {
 namespace {
 
-// Ordered: as it is documented.
+// Ordered, so that fields have their documented order.
 using Json = nlohmann::ordered_json;
 
 std::string dumped(const Json& json) {
-    // No character beyond ASCII as it is: none can move a cursor.
+    // Only ASCII is printed, so no character can move the cursor.
     return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
@@ -104,7 +104,7 @@ Json list_of(const std::vector<FoundAgent>& agents) {
 
 /// The only job of the page; null: there is none.
 Json job_of(const JobPage& page) {
-    // What is nested deeper is left out: a page comes from another machine.
+    // Deeply nested values are left out, since the page comes from another machine.
     const auto is_shallow = [](int depth, Json::parse_event_t, Json&) {
         return depth <= limits::max_json_depth;
     };
@@ -115,7 +115,7 @@ Json job_of(const JobPage& page) {
     return jobs->front().is_object() ? jobs->front() : Json(nullptr);
 }
 
-/// A field of a page that another release may have written: shown as what it is.
+/// A field of a page that another release may have written: shown whatever its type is.
 std::string shown(const Json& object, const char* field) {
     const auto found = object.find(field);
     if (found == object.end() || found->is_null()) return {};
@@ -132,7 +132,7 @@ std::string ranks_of_node(const Json& node) {
     const bool is_pair = ranks != node.end() && ranks->is_array() && ranks->size() == 2 &&
                          (*ranks)[0].is_number_integer() && (*ranks)[1].is_number_integer();
     if (!is_pair) return "-";
-    // Of another program: any number, or one too large for any.
+    // The page may be from another program, with arbitrary or too large numbers.
     return ranks_text((*ranks)[0].get<std::int64_t>(), (*ranks)[1].get<std::int64_t>());
 }
 
@@ -212,7 +212,7 @@ std::string job_text(const Json& job) {
     return text + nodes_text(job);
 }
 
-/// Without the server: what the nodes here know.
+/// What the nodes here know, when the server does not answer.
 std::string own_text(const std::vector<FoundAgent>& agents) {
     const auto& view = *agents.front().view;
     auto text = labelled("state", printable_line(view.state)) +

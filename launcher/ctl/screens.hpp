@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-/// What `ddprunctl` prints. Text of others is printable in all of it.
+/// The output of `ddprunctl`. Foreign text is made printable in all of it.
 namespace ddprun::launcher::ctl {
 
 /// "12s", "4m10s", "2h13m", "3d4h".
@@ -19,25 +19,25 @@ std::string list_text(const std::vector<FoundAgent>& agents, unsigned own_user);
 /// A list of objects.
 std::string list_json(const std::vector<FoundAgent>& agents);
 
-/// What the server says of the job.
+/// The server's page about the job.
 struct JobPage {
     /// The body of `/status?job=`; empty: there is none.
     std::string body;
-    /// Why not.
+    /// Why there is none.
     std::string problem = {};
 };
 
 /// Requires: at least one agent, each with its view.
 std::string status_text(const std::vector<FoundAgent>& agents, const JobPage& page);
-/// `job` as `/status` has it, or null; `nodes` as in the list.
+/// `job` is an object of `/status`, or null; `nodes` is as in the list.
 std::string status_json(const std::vector<FoundAgent>& agents, const JobPage& page);
 
-/// What was seen of one rank.
+/// The stacks of one rank.
 struct RankView {
     int rank = 0;
-    /// Nothing: it could not be seen.
+    /// None: they could not be read.
     std::optional<control::RankStack> stack = std::nullopt;
-    /// Why not.
+    /// Why they could not be read.
     std::string problem = {};
 };
 

@@ -20,8 +20,8 @@ std::string quoted(const std::string& text) {
     return "'" + printable_line(text) + "'";
 }
 
-/// A node that hosts the server reaches it at a loopback address; one that has reached none yet has
-/// no address of it.
+/// A node that hosts the server reaches it at a loopback address. A node that has reached no server
+/// yet has no address of it.
 bool have_same_server(const control::NodeView& a, const control::NodeView& b) {
     if (a.endpoint.empty() || b.endpoint.empty() || a.endpoint == b.endpoint) return true;
     const auto one = parse_endpoint(a.endpoint, 0);
@@ -50,7 +50,7 @@ std::string numbers_of(const std::vector<int>& pids) {
     return short_list(pids, {most_named}, [](int one) { return std::to_string(one); });
 }
 
-/// What else is here; the job that is meant may be among it.
+/// What else is running here, since the intended job may be among it.
 std::string hints(const FoundAgents& found) {
     std::vector<FoundAgent> known;
     std::string text;
@@ -68,7 +68,7 @@ std::string hints(const FoundAgents& found) {
     return text;
 }
 
-/// Only a process id says which of those that cannot be asked is meant.
+/// Among agents that may not be queried, only a process id identifies one.
 int code_of_miss(const FoundAgents& found, std::optional<int> pid) {
     if (!pid) return exit_code::no_such_job;
     const auto is_it = [&](const FoundAgent& agent) {
@@ -87,11 +87,12 @@ NotFound not_found(
         wanted_text(run_id, pid) + " of this user on this machine" + hints(found)};
 }
 
-/// User, run id and incarnation. Another user may claim any of the others.
+/// User, run id and incarnation. Another user may claim the same run id and incarnation.
 using JobName = std::tuple<unsigned, std::string, std::string>;
 
-/// A node that no server has welcomed yet is of the job of its user and run id that has the same
-/// server, or else of one with the others that wait for that server.
+/// A node that no server has welcomed yet belongs to the job of its user and run id that uses the
+/// same server; if there is none, to a job of its own with the other nodes that wait for that
+/// server.
 JobName job_of(const FoundAgent& agent, const std::vector<FoundAgent>& agents) {
     const auto& view = *agent.view;
     if (!view.incarnation.empty()) return {agent.user, view.run_id, view.incarnation};
@@ -104,7 +105,7 @@ JobName job_of(const FoundAgent& agent, const std::vector<FoundAgent>& agents) {
             return {agent.user, view.run_id, other.view->incarnation};
         if (awaited.empty()) awaited = other.view->endpoint;
     }
-    // No incarnation has a line break in it.
+    // No real incarnation contains a line break.
     return {agent.user, view.run_id, "\n" + awaited};
 }
 
@@ -154,7 +155,7 @@ std::vector<FoundAgent> agents_to_signal(
     if (!rank) return meant;
     const auto has_rank = [&](const FoundAgent& agent) {
         if (!agent.view->assignment) return false;
-        // Not compared with a sum: another release may send any number.
+        // Not compared by a sum, which could overflow: another release may send any number.
         const int first = agent.view->assignment->rank_base;
         return *rank >= first && *rank - first < agent.view->worker_count;
     };

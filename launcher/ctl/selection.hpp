@@ -10,27 +10,27 @@
 #include <variant>
 #include <vector>
 
-/// Which of the agents of this machine a command is for.
+/// Selects the agents of this machine that a command is for.
 namespace ddprun::launcher::ctl {
 
 /// One agent that this user may ask.
 struct FoundAgent {
     AgentSocket socket;
-    /// As the system says: the process that listens.
+    /// The user of the listening process, as reported by the system.
     unsigned user = 0;
-    /// Empty: it did not answer.
+    /// None: the agent did not answer.
     std::optional<control::NodeView> view = std::nullopt;
-    /// Why it did not.
+    /// Why it did not answer.
     std::string problem = {};
 };
 
 struct FoundAgents {
     std::vector<FoundAgent> agents;
-    /// Process ids, by the names of their sockets, of the agents of other users.
+    /// Process ids of other users' agents, taken from the names of their sockets.
     std::vector<int> pids_of_others = {};
 };
 
-/// Why no agent is meant.
+/// Why no agent is selected.
 struct NotFound {
     int exit_code;
     std::string reason;
@@ -45,19 +45,20 @@ Selection select(
 
 /// The nodes of one job, each with its view.
 struct ByConnection {
-    /// The server has them: any of these passes a stop on to all others, and has the server's page.
+    /// Nodes that are connected to the server: any of them forwards a stop to all others, and has
+    /// the server's page.
     std::vector<FoundAgent> connected = {};
-    /// Each of these stops itself alone.
+    /// Nodes without the server: each of them stops only itself.
     std::vector<FoundAgent> cut_off = {};
 };
 ByConnection by_connection(const std::vector<FoundAgent>& agents);
 
-/// Those that get a signal: the nodes that have workers, or all where none has; with a rank only
-/// the one that has it, or the first of them where none has it, which says so.
+/// The nodes that get a signal: those that have workers, or all if none has any. With a rank: the
+/// node that has it, or, if none has it, the first node, which reports that.
 std::vector<FoundAgent> agents_to_signal(
     const std::vector<FoundAgent>& agents, const std::optional<int>& rank);
 
-/// The worker of a rank, and its node among those that are asked.
+/// The worker of a rank, and its node among the queried ones.
 struct RankPlace {
     int rank = 0;
     std::size_t agent = 0;
@@ -65,12 +66,12 @@ struct RankPlace {
     bool operator==(const RankPlace&) const = default;
 };
 
-/// Of the ranks that these nodes have, in their order, those from `first` to `last`; without them
-/// all. Requires: each with its view.
+/// The ranks from `first` to `last` that these nodes have, in their order; without a range all of
+/// them. Requires: each node has its view.
 std::vector<RankPlace> ranks_of(
     const std::vector<FoundAgent>& agents, std::optional<int> first, std::optional<int> last);
 
-/// In the order in which they are listed: by run id, incarnation, group rank and pid.
+/// Sorts for listing: by run id, incarnation, group rank and pid.
 void sort_for_list(std::vector<FoundAgent>& agents);
 
 }  // namespace ddprun::launcher::ctl

@@ -14,7 +14,7 @@ struct Range {
     std::size_t width;
 };
 
-/// Of what names are made of; all others take one column.
+/// Widths of characters that occur in names; all others take one column.
 constexpr std::array ranges{
     Range{0x0300, 0x036F, 0},    // combining marks
     Range{0x1100, 0x115F, 2},    // Hangul
@@ -37,7 +37,7 @@ std::size_t width_of_character(char32_t character) {
     return found == ranges.end() ? 1 : found->width;
 }
 
-/// Bytes of the character that begins with this one; 1 for a byte that begins none.
+/// The length of the character that begins with this byte; 1 for a byte that begins none.
 std::size_t length_from(unsigned char first) {
     if (first >= 0xF0 && first < 0xF8) return 4;
     if (first >= 0xE0 && first < 0xF0) return 3;
@@ -52,7 +52,7 @@ std::size_t width_of(std::string_view text) {
     while (!text.empty()) {
         const auto first = static_cast<unsigned char>(text.front());
         const auto length = std::min(widths::length_from(first), text.size());
-        // Of the first byte the bits behind the mark of its length.
+        // The bits of the first byte after its length mark.
         char32_t character = length == 1 ? first : first & (0x7FU >> length);
         for (const char c : text.substr(1, length - 1))
             character = (character << 6U) | (static_cast<unsigned char>(c) & 0x3FU);

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t value_column = 24;
 constexpr std::size_t origin_column = 55;
 
-/// 80 columns wide, but for what is one word.
+/// 80 columns wide, except for longer words.
 class Page {
 public:
     void row(const std::string& name, const std::string& value, const std::string& origin) {
@@ -39,7 +39,7 @@ public:
     void row(const std::string& name, const From<T>& value, const std::string& shown) {
         row(name, shown, value.origin);
     }
-    /// Whether a row shows it. An origin may have more text around what was typed.
+    /// Whether a row already shows it. An origin may contain more text than was typed.
     bool has_shown(const std::string& typed) const {
         return std::any_of(origins_.begin(), origins_.end(), [&](const std::string& origin) {
             constexpr std::string_view ends = " =:,";
@@ -57,7 +57,7 @@ public:
     std::string take() { return std::move(text_); }
 
 private:
-    /// Farther left when one word needs more room.
+    /// Further left when one word needs more room.
     static std::size_t column_of_origin(const std::string& origin) {
         constexpr std::size_t last_column = 79;
         std::istringstream stream(origin);

@@ -10,10 +10,10 @@
 
 namespace ddprun::launcher {
 
-/// What `--explain=network` has found out about this machine and its way to the others.
+/// The facts that `--explain=network` has found about this machine and its connections to others.
 struct NetworkFacts {
     std::string host_name;
-    /// Why other nodes cannot reach it by that name; empty: they can, or need not.
+    /// Why other nodes cannot reach it by its own name; empty: they can, or need not.
     std::string own_name_problem;
 
     /// Port 0: a job of this node alone.
@@ -23,28 +23,29 @@ struct NetworkFacts {
     std::string placement;
     bool is_serving = false;
 
-    /// Of listening at the endpoint's port, on a node that serves; 0: it can.
+    /// The error of listening at the endpoint's port, on a node that serves; 0: none.
     int listen_error = 0;
-    /// The process that has the port.
+    /// The process that occupies the port.
     std::string holder;
-    /// Ports of the range that were tried, and how many of them can be listened on.
+    /// The ports of the range that were tried, and how many of them were free.
     std::uint16_t first_port = 0;
     std::uint16_t last_port = 0;
     int ports_tried = 0;
     int ports_free = 0;
 
-    /// Of a connection to the endpoint, on a node that does not serve; 0: it was accepted.
+    /// The error of connecting to the endpoint, on a node that does not serve; 0: it was accepted.
     int connect_error = 0;
     /// A server of ddprun answered.
     bool is_ddprun = false;
     /// That machine's clock minus this one's, to a second.
     std::optional<std::int64_t> clock_difference_s;
 
-    /// Of the way to the endpoint; empty: none was found.
+    /// The local address used towards the endpoint; empty: there is no route.
     std::string address;
     std::string interface;
     int mtu = 0;
-    /// GLOO_SOCKET_IFNAME and its like that name no interface here: "NAME=VALUE".
+    /// GLOO_SOCKET_IFNAME and similar variables that name no interface of this machine:
+    /// "NAME=VALUE".
     std::vector<std::string> unknown_interfaces;
 
     std::uint64_t shm_bytes = 0;
@@ -53,7 +54,7 @@ struct NetworkFacts {
     std::optional<std::uint64_t> memlock_bytes;
     bool has_infiniband = false;
     std::uint64_t file_limit = 0;
-    /// A sentence where it is too low.
+    /// A message if the limit is too low.
     std::string file_problem;
     int gpu_count = 0;
 };
@@ -63,7 +64,7 @@ struct NetworkPage {
     int problem_count = 0;
 };
 
-/// One screen: a line for each fact, and below a bad one what to do.
+/// One screen: a line for each fact, and advice below each bad one.
 NetworkPage network_page(const NetworkFacts& facts);
 
 }  // namespace ddprun::launcher

@@ -10,7 +10,8 @@
 namespace ddprun::launcher {
 namespace {
 
-/// "c10d|static" -> {"c10d", "static"}; placeholders (N, PATH) are no words to offer.
+/// The literal words of a value: "c10d|static" -> {"c10d", "static"}. Placeholders (N, PATH) are
+/// not offered.
 std::vector<std::string> value_words(std::string_view value) {
     std::vector<std::string> words;
     while (!value.empty()) {
@@ -36,7 +37,7 @@ std::string spaced(const std::vector<std::string>& words) {
     return text;
 }
 
-/// Inside single quotes of a shell.
+/// The text escaped for a shell's single quotes.
 std::string single_quoted(std::string_view text) {
     std::string result;
     for (const char c : text)
@@ -50,7 +51,8 @@ std::string case_spellings(const OptionRow& row) {
     return text;
 }
 
-/// The words after the script belong to the script: file names, as without any completion.
+/// The words after the script belong to the script: file names are completed, as without any
+/// completion.
 std::string bash_script() {
     std::string all;
     std::string with_value;

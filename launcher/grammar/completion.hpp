@@ -7,9 +7,9 @@
 
 namespace ddprun::launcher {
 
-/// The completion script of a shell ("bash", "zsh", "fish", "tcsh"), made of the option table: options in
-/// their dashed spelling, the words an option's value may be, files for the script. Empty: unknown
-/// shell.
+/// The completion script of a shell ("bash", "zsh", "fish", "tcsh"), made of the option table:
+/// options in their dashed spelling, the possible words of an option's value, and files for the
+/// script. Empty: unknown shell.
 std::optional<std::string> completion_script(std::string_view shell);
 
 }  // namespace ddprun::launcher

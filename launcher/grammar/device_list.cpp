@@ -11,7 +11,7 @@
 namespace ddprun::launcher {
 namespace {
 
-/// More than any machine has; a range must not make a list without end.
+/// More than any machine has; it limits the list that a range can make.
 constexpr int most_devices = 1024;
 
 struct DeviceRange {

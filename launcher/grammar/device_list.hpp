@@ -13,7 +13,7 @@ namespace ddprun::launcher {
 /// what is accepted. `gpu_count` of 0: unknown, every number is taken.
 Result<std::vector<std::string>> parse_devices(std::string_view text, int gpu_count);
 
-/// As CUDA_VISIBLE_DEVICES has it: "0,2,4".
+/// The list in the form of CUDA_VISIBLE_DEVICES: "0,2,4".
 std::string device_list(const std::vector<std::string>& devices);
 
 }  // namespace ddprun::launcher

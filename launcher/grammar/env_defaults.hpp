@@ -15,7 +15,7 @@ using Environment = std::map<std::string, std::string>;
 /// script's `export PET_NNODES=$UNKNOWN` gives no value.
 std::optional<std::string_view> value_of(const Environment& environment, const std::string& name);
 
-/// Where an option's default is read from: "nproc-per-node" -> "PET_NPROC_PER_NODE".
+/// The variable from which an option's default is read: "nproc-per-node" -> "PET_NPROC_PER_NODE".
 std::string environment_name(std::string_view option);
 
 }  // namespace ddprun::launcher

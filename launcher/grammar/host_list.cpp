@@ -14,7 +14,7 @@ namespace ddprun::launcher {
 namespace host_list {
 namespace {
 
-/// How often a host was named, beside its number.
+/// A mention of a host, with its number of workers if there is one.
 struct Mention {
     Host host;
     int times = 1;
@@ -29,7 +29,7 @@ std::string accepted_workers() {
     return "accepted are 1 to " + std::to_string(limits::max_workers_per_node) + " workers";
 }
 
-/// A name that begins with a dash would be an option of ssh.
+/// A name must not begin with a dash, since ssh would read it as an option.
 bool is_name(std::string_view name) {
     return !name.empty() && name.front() != '-' && name.size() <= limits::max_name_bytes &&
            std::all_of(name.begin(), name.end(), [](unsigned char c) {
@@ -44,7 +44,7 @@ Result<int> workers_of(std::string_view word, std::string_view number) {
     return wrong(word, accepted_workers());
 }
 
-/// Without brackets, so that no number follows.
+/// A bare IPv6 address has no brackets, so no number can follow.
 bool is_bare_v6(std::string_view word) {
     constexpr auto separators = 7;
     return word.find("::") != std::string_view::npos ||
@@ -96,7 +96,7 @@ void add(Mentions& mentions, const Host& host) {
     auto& known = mentions.all[place->second];
     ++known.times;
     known.has_number |= host.workers.has_value();
-    // Too many are refused later; a long file must not overflow before that.
+    // Too many workers are refused later; a long file must not overflow the sum before that.
     if (host.workers)
         known.host.workers = std::min(
             known.host.workers.value_or(0) + *host.workers, limits::max_workers_per_node + 1);

@@ -12,16 +12,16 @@ namespace ddprun::launcher {
 
 /// A machine that --hosts or --hostfile names.
 struct Host {
-    /// As ssh takes it: "node1", "user@node1", an alias of ~/.ssh/config, "fe80::1".
+    /// The name as ssh accepts it: "node1", "user@node1", an alias of ~/.ssh/config, "fe80::1".
     std::string name;
-    /// How many workers it gets, where the list says so.
+    /// The number of its workers, if the list has one.
     std::optional<int> workers;
 
     bool operator==(const Host&) const = default;
 };
 
-/// `a,user@b:4,[fe80::1]:2`. A name that is repeated is one host; its numbers are added, and
-/// without one each mention counts as a worker. On error the context is what was given and what is
+/// `a,user@b:4,[fe80::1]:2`. A repeated name is one host: its numbers are added, and a mention
+/// without a number counts as one worker. On error the context is what was given and what is
 /// accepted.
 Result<std::vector<Host>> parse_host_list(std::string_view text);
 

@@ -13,8 +13,8 @@ namespace ddprun::launcher {
 /// error the context is what was wrong and what is accepted, without the flag's name.
 Result<control::NodeRange> parse_node_range(std::string_view text);
 
-/// --node-unit: of the range the sizes that are a multiple of the unit; nodes above the largest are
-/// spares. `range_origin`: where the range was given. The error is as above.
+/// --node-unit: narrows the range to sizes that are a multiple of the unit; nodes above the largest
+/// such size are spares. `range_origin`: where the range was given. The error is as above.
 Result<control::NodeRange> with_unit(
     const control::NodeRange& range, const std::string& range_origin, std::string_view unit);
 

@@ -33,7 +33,7 @@ std::optional<Duration> parse_duration(std::string_view text) {
         std::string_view ending;
         double seconds;
     };
-    // "ms" before "s", which it ends with.
+    // "ms" comes before "s", since it also ends with "s".
     constexpr std::array<Unit, 5> units{
         {{"ms", 0.001}, {"s", 1}, {"m", 60}, {"h", 3'600}, {"d", 86'400}}};
     text = trimmed(text);
@@ -46,7 +46,7 @@ std::optional<Duration> parse_duration(std::string_view text) {
     }
     constexpr double ten_years = 10.0 * 365 * 24 * 3600;
     const auto number = parse_number<double>(text);
-    // Written so that NaN, which compares false with everything, is refused too.
+    // Negated comparisons, so that NaN, for which every comparison is false, is refused too.
     if (!number || !(*number >= 0 && *number * factor <= ten_years)) return std::nullopt;
     return from_seconds(*number * factor);
 }

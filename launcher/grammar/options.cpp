@@ -30,11 +30,11 @@ std::string with_dashes(std::string_view name) {
     return result;
 }
 
-/// What mpirun and its like call the list of machines to start on, and its name here.
+/// The names of mpirun and similar programs for the list of machines, and its name here.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> host_lists{
     {{"H", "hosts"}, {"machinefile", "hostfile"}, {"machine-file", "hostfile"}}};
 
-/// Where an option of the script belongs, that stands before it among `after`.
+/// Describes where an option of the script belongs when it was found among `after`.
 std::string place_of_script_option(const std::string& typed, std::span<const std::string> after) {
     const bool has_name = std::any_of(
         typed.begin(), typed.end(), [](unsigned char c) { return std::isalnum(c) != 0; });
@@ -66,8 +66,8 @@ std::string name_in(const std::string& typed) {
     return with_dashes(std::string_view{typed}.substr(typed.starts_with("--") ? 2 : 1));
 }
 
-/// The rows that `typed` ("--nproc", "-m") may mean: the one of that name, else all that begin so,
-/// unless torchrun has only one that does.
+/// The rows that `typed` ("--nproc", "-m") may mean: the row of that name, else all rows with that
+/// prefix, unless torchrun has exactly one with it.
 std::vector<const OptionRow*> rows_named(const std::string& typed) {
     const bool is_short = !typed.starts_with("--");
     const auto name = typed == "-np" ? "n" : name_in(typed);
@@ -91,7 +91,8 @@ Failure not_understood(const std::string& typed, std::span<const std::string> af
     return misuse(typed, "ambiguous", "could be " + candidates);
 }
 
-/// A word that cannot be the value of an option before it: another option. Negative numbers can.
+/// Such a word is another option, and cannot be the value of the option before it. Negative numbers
+/// can.
 bool looks_like_option(const std::string& word) {
     return word.size() > 1 && word[0] == '-' &&
            std::isdigit(static_cast<unsigned char>(word[1])) == 0;
@@ -101,14 +102,15 @@ std::size_t index_of(const OptionRow& row) {
     return static_cast<std::size_t>(&row - option_table().data());
 }
 
-/// The command line in the one spelling that CLI11 gets, and the spelling that was typed.
+/// The command line in the canonical spelling for CLI11, and the spelling that was typed.
 struct Respelled {
     std::vector<std::string> words;
-    /// For each row the option typed last; a flag with the value that it should not have.
+    /// For each row, the option as it was typed last; for a flag, with the value that it should not
+    /// have.
     std::vector<std::string> typed;
 };
 
-/// "--name=value", and "-n4" and "-np4", which CLI11 would read as "-n p4".
+/// Parts "--name=value", and also "-n4" and "-np4", which CLI11 would read as "-n p4".
 struct Parted {
     std::string name;
     std::optional<std::string> value;
@@ -124,9 +126,9 @@ Parted part(const std::string& word) {
     return {word, std::nullopt};
 }
 
-/// What CLI11 cannot do: underscores, prefixes, and values it would misread ("--name=" takes the
-/// next word, "--name --other" takes the option, "--flag=" is "--flag"). Reports no errors: unknown
-/// words stay as they are.
+/// Handles what CLI11 cannot: underscores, prefixes, and values that it would misread ("--name="
+/// takes the next word, "--name --other" takes the option, "--flag=" is "--flag"). Reports no
+/// errors: unknown words are left unchanged.
 Respelled respell(std::span<const std::string> arguments) {
     Respelled result{{}, std::vector<std::string>(option_table().size())};
     auto& words = result.words;
@@ -147,7 +149,7 @@ Respelled respell(std::span<const std::string> arguments) {
             words.push_back(*value);
             continue;
         }
-        // CLI11 must report a missing value, so no word may follow.
+        // No word may follow, so that CLI11 reports the missing value.
         if (next == arguments.end() || looks_like_option(*next)) return result;
         words.push_back(*next++);
     }
@@ -156,7 +158,8 @@ Respelled respell(std::span<const std::string> arguments) {
 }
 
 std::vector<CLI::Option*> define_options(CLI::App& app) {
-    // Help is a flag like the others: it works beside mistakes that CLI11 would report first.
+    // CLI11's own help flag is off: as an ordinary flag it also works when CLI11 would report a
+    // mistake first.
     app.set_help_flag();
     app.prefix_command();
     std::vector<CLI::Option*> defined(option_table().size());
@@ -184,11 +187,11 @@ Result<std::vector<std::string>> worker_command(std::vector<std::string> left_ov
     return left_over;
 }
 
-/// What CLI11 read for one option; empty when it was not given.
+/// The value that CLI11 read for one option; empty when it was not given.
 Result<> add_given(
     Options& options, const OptionRow& row, const CLI::Option& read, const std::string& typed) {
     if (read.count() == 0) return {};
-    // Letters run together ("-mh") are CLI11's own reading.
+    // CLI11 itself splits combined letters ("-mh").
     const auto origin = typed.empty() ? "--" + std::string{row.name} : typed;
     const auto equals = origin.find('=');
     if (equals != std::string::npos) {
@@ -309,7 +312,7 @@ Result<Options> parse_options(
 
 void use_program_name(Options& options, std::string_view called_as) {
     constexpr std::string_view name = "torchrun";
-    // npos + 1 is 0: all of a name without a slash.
+    // npos + 1 is 0: the whole of a name without a slash.
     if (called_as.substr(called_as.rfind('/') + 1) == name)
         options.given.try_emplace("compat", Given{std::string{name}, "called torchrun"});
 }
@@ -325,7 +328,8 @@ Options readable_options(std::span<const std::string> arguments, const Environme
         const auto text = row.is_flag() ? std::string{"1"} : *++word;
         options.given[std::string{row.name}] = Given{text, "--" + std::string{row.name}};
     }
-    // An invalid variable hides those after it in the table; the command line matters more.
+    // An invalid variable hides the variables after it in the table; that is acceptable, since the
+    // command line matters more.
     static_cast<void>(add_environment(options, environment));
     return options;
 }

@@ -12,24 +12,24 @@
 #include <string_view>
 #include <vector>
 
-/// The command line as text: which option was given what, and where the worker's command begins.
-/// What the texts mean is decided in job_spec. The grammar is torchrun's (argparse): dashes or
+/// The command line as text: the text given for each option, and where the worker's command begins.
+/// job_spec decides what the texts mean. The grammar is torchrun's (argparse): dashes or
 /// underscores, `--name value` and `--name=value`, unambiguous prefixes, the last one wins, the
-/// first word that is no option starts the worker's command, which is handed through untouched;
-/// one `--` before it is dropped. CLI11 parses; the .cpp alone includes it.
+/// first word that is no option starts the worker's command, which is passed on unchanged; one `--`
+/// before it is dropped. CLI11 does the parsing; only the .cpp file includes it.
 namespace ddprun::launcher {
 
 /// The value given for one option. A flag's text is "1" or "0".
 struct Given {
     std::string text;
-    /// As typed ("--nproc_per_node") or the variable's name ("PET_NPROC_PER_NODE").
+    /// The option as typed ("--nproc_per_node"), or the variable's name ("PET_NPROC_PER_NODE").
     std::string origin;
 
     bool operator==(const Given&) const = default;
 };
 
 struct Options {
-    /// By name as in the table; absent: the option was not given.
+    /// By the option's name in the table; an absent option was not given.
     std::map<std::string, Given, std::less<>> given;
     /// The script or program, and its arguments.
     std::vector<std::string> command;
@@ -39,20 +39,20 @@ struct Options {
     bool operator==(const Options&) const = default;
 };
 
-/// `arguments` without the program's name. `--help` and `--version` work beside mistakes. On error
+/// `arguments` without the program's name. `--help` and `--version` work despite mistakes. On error
 /// the context reads "flag: what was given: what is accepted".
 Result<Options> parse_options(
     std::span<const std::string> arguments, const Environment& environment);
 
-/// A program that is called torchrun, by a link of that name, behaves as with --compat=torchrun
-/// unless that option says otherwise. `called_as` is argv[0].
+/// A program that is called as torchrun, through a link of that name, behaves as with
+/// --compat=torchrun unless that option says otherwise. `called_as` is argv[0].
 void use_program_name(Options& options, std::string_view called_as);
 
-/// The readable options of a command line that parse_options refused, so that the refusal is
-/// reported in the requested form and file. Has no command.
+/// The options that can still be read from a command line that parse_options refused, so that the
+/// refusal is reported in the requested form and file. Has no command.
 Options readable_options(std::span<const std::string> arguments, const Environment& environment);
 
-/// For an 80 column terminal.
+/// The help for an 80-column terminal.
 std::string help_text();
 
 }  // namespace ddprun::launcher

@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 14> meant{
     "etcd_user",
     "etcd_password_file"};
 
-/// Keys of torch that have nothing to act on here: there is no blob to write and no back end.
+/// Keys of torch that cannot have an effect here: there is no blob to write and no back end.
 constexpr std::array<std::string_view, 4> without_effect{
     "close_timeout", "heartbeat_timeout", "heartbeat", "read_timeout"};
 
@@ -117,7 +117,8 @@ public:
         return value;
     }
 
-    /// By one of the names that torch's two back ends for etcd give to the same.
+    /// The value under any of the names that torch's two back ends for etcd use for the same
+    /// setting.
     std::optional<std::string> text(std::string_view key, std::string_view other_key = {}) {
         const auto other = take(other_key);
         const auto value = take(key);
@@ -162,7 +163,7 @@ Result<RdzvConf> parse_rdzv_conf(std::string_view text) {
     conf.etcd_prefix = reader.text("etcd_prefix");
     conf.etcd_user = reader.text("etcd_user");
     conf.etcd_password_file = reader.text("etcd_password_file");
-    // Without the value.
+    // The warning does not contain the value.
     if (reader.take("etcd_password"))
         return Failure{
             system_code(EINVAL),

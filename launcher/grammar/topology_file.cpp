@@ -32,7 +32,8 @@ std::vector<std::string_view> entries_of(std::string_view list) {
     return entries;
 }
 
-/// "008" is in "001-128,130": numbers have at least the digits that the range begins with.
+/// Whether the ranges contain the number: "008" is in "001-128,130". A number has at least as many
+/// digits as the beginning of its range.
 bool is_in_ranges(std::string_view ranges, std::string_view digits) {
     const auto number = parse_int(digits);
     if (!number) return false;
@@ -58,7 +59,7 @@ bool is_entry(std::string_view entry, std::string_view host) {
     if (close == std::string_view::npos || !host.starts_with(entry.substr(0, open))) return false;
     const auto ranges = entry.substr(open + 1, close - open - 1);
     const auto rest = host.substr(open);
-    // Digits may follow the number, so each length is tried.
+    // More digits may follow the number, so each length is tried.
     for (std::size_t size = 1; size <= rest.size() && is_digit(rest[size - 1]); ++size)
         if (is_in_ranges(ranges, rest.substr(0, size)) &&
             is_entry(entry.substr(close + 1), rest.substr(size)))
@@ -75,7 +76,7 @@ std::vector<std::string_view> words_of(std::string_view line) {
     return words;
 }
 
-/// The value of "Nodes=n[1-8]" for "nodes="; none: the word is another one.
+/// The value of "Nodes=n[1-8]" for the key "nodes="; none when the word has another key.
 std::optional<std::string_view> value_of_key(std::string_view word, std::string_view key) {
     const bool is_key =
         word.size() >= key.size() &&
@@ -103,7 +104,7 @@ std::optional<Switch> switch_of(const std::vector<std::string_view>& words) {
     return found.name.empty() ? std::nullopt : std::optional{found};
 }
 
-/// The switch and those above it.
+/// The switch and the switches above it.
 std::string path_of(const std::vector<Switch>& all, const Switch* lowest) {
     std::string path{lowest->name};
     for (int level = 1; level < limits::max_topology_levels; ++level) {

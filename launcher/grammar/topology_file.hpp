@@ -6,18 +6,18 @@
 #include <string_view>
 #include <vector>
 
-/// Where --topology finds the name of a host's switch. Pure.
+/// Finds a host's switch for --topology. Pure.
 namespace ddprun::launcher {
 
-/// NAME of `--topology=env:NAME`; none in the option's other forms.
+/// NAME in `--topology=env:NAME`; none for other forms of the option.
 std::optional<std::string_view> topology_variable(std::string_view option);
 
-/// Where a host is, the levels above first: "row1/rack7". None: the file does not name it. `names`:
-/// the names of the host, any of which counts.
+/// The place of a host, highest level first: "row1/rack7". None when the file does not contain the
+/// host. `names`: all names of the host; any of them may match.
 ///
 /// Two kinds of lines are read, `#` begins a comment:
 ///
-///   n1 /row1/rack7                    host and place, as Hadoop's table of racks has them
+///   n1 /row1/rack7                    host and place, as in Hadoop's table of racks
 ///   SwitchName=s1 Nodes=n[1-8,10]     Slurm's topology.conf, also BlockName=
 ///   SwitchName=s0 Switches=s[1-4]
 std::optional<std::string> place_in_topology(

@@ -9,7 +9,7 @@
 namespace ddprun::launcher {
 namespace {
 
-/// Empty: a quote is not closed, or a backslash is the last character.
+/// None when a quote is not closed, or when a backslash is the last character.
 std::optional<std::vector<std::string>> split_words(std::string_view text) {
     std::vector<std::string> words;
     bool is_in_word = false;

@@ -13,13 +13,13 @@ namespace ddprun::launcher {
 /// The value of --wrap as text: "RANKS: command …".
 struct Wrap {
     std::vector<agent::RankRange> ranks;
-    /// Not empty, and the first word is not.
+    /// Not empty, and its first word is not empty.
     std::vector<std::string> words;
 };
 
-/// `RANKS` is "all" or what parse_ranks reads. The command is split at blanks; single and double
-/// quotes and a backslash keep them, as in a shell, and nothing is expanded. On error the context
-/// is what was given and what is accepted.
+/// `RANKS` is "all" or a list for parse_ranks. The command is split at blanks; single and double
+/// quotes and a backslash protect blanks, as in a shell, and nothing is expanded. On error the
+/// context is what was given and what is accepted.
 Result<Wrap> parse_wrap(std::string_view text);
 
 }  // namespace ddprun::launcher

@@ -14,10 +14,11 @@ namespace ddprun::launcher {
 namespace fan_out {
 namespace {
 
-/// ssh's own exit code. That of a node with this code comes with a report.
+/// ssh's own exit code. A node that ends with the same code also sends a report.
 constexpr int ssh_failed = 255;
 
-/// A node reports its success too: without a report 0 is that of a shell which executed nothing.
+/// A node reports its success too: without a report, exit code 0 is from a shell that executed
+/// nothing.
 bool is_silent(const FanOut::HostEnd& end) {
     return !end.report && end.exit_code == exit_codes::success;
 }
@@ -154,7 +155,7 @@ void FanOut::host_ended(int host, HostEnd end, Instant now, Effects& out) {
             fail(host, end.words.empty() ? "the connection ended" : end.words, now, out);
             return begin_when_complete(out);
         case State::running: break;
-        // Nothing was started there, or its end is known.
+        // Nothing was started on this host, or its end is known.
         case State::waiting:
         case State::ended:
         case State::failed: return;
@@ -166,7 +167,8 @@ void FanOut::host_ended(int host, HostEnd end, Instant now, Effects& out) {
     if (is_bad && !first_failed_) first_failed_ = host;
     if (count_in(State::running) == 0) return finish(out);
     if (!is_bad || is_elastic() || kill_at_) return;
-    // The rendezvous ends the others. A node that never joined is not missed there for minutes.
+    // The rendezvous ends the other nodes. A node that never joined is missed there only after
+    // minutes.
     if (is_final)
         stop_running(SIGTERM, now, out);
     else if (!stop_at_)
@@ -216,8 +218,8 @@ void FanOut::pass_deadlines(Instant now, Effects& out) {
         if (at(host).state == State::running) out.push_back(Kill{host});
 }
 
-/// The node whose report is shown: one that was refused explains the ends of the others; else the
-/// first of those that failed, else the first.
+/// The node whose report is shown: a refused node, since that explains the ends of the others; else
+/// the first that failed; else the first.
 std::optional<int> FanOut::reporter() const {
     std::optional<int> best;
     const auto weight = [&](int host) {
@@ -234,7 +236,7 @@ std::optional<int> FanOut::reporter() const {
 void FanOut::finish(Effects& out) {
     is_finished_ = true;
     const auto best = reporter();
-    // The signals that follow a lost connection are the reason of every other report.
+    // The signals that follow a lost connection explain all other reports.
     const bool is_by_loss =
         first_failed_ && !is_elastic() && fan_out::is_lost(*at(*first_failed_).end);
     if (best && !is_by_loss &&

@@ -27,17 +27,18 @@ class FanOut {
 public:
     struct Settings {
         int host_count = 1;
-        /// So many ready hosts are enough; with fewer than all, lost ones end no job either.
+        /// How many ready hosts are enough. If that is fewer than all, lost hosts do not end the
+        /// job either.
         int least = 1;
         Duration connect_timeout{};
-        /// What --shutdown-timeout gives the workers.
+        /// The grace of --shutdown-timeout for the workers.
         Duration grace{};
     };
 
-    /// How a connection's process ended; all of its output was read.
+    /// The end of a connection's process, after all its output was read.
     struct HostEnd {
         std::optional<agent::FramedReport> report;
-        /// Of ssh, or of ddprun; negative: the signal that killed it.
+        /// The exit code of ssh, or of ddprun; negative: the signal that killed it.
         int exit_code = 0;
         bool is_ssh = true;
         /// What ssh wrote last.
@@ -63,11 +64,11 @@ public:
         int host;
         HostEnd end;
     };
-    /// One that stops the job.
+    /// A signal that stops the job.
     struct Signalled {
         int signal;
     };
-    /// One that is for the workers alone.
+    /// A signal that is only for the workers.
     struct Forwarded {
         int signal;
     };
@@ -83,7 +84,7 @@ public:
         int host;
         bool operator==(const SendProgram&) const = default;
     };
-    /// These are the job's nodes, in this order.
+    /// These hosts are the job's nodes, in this order.
     struct Start {
         std::vector<int> hosts;
         bool operator==(const Start&) const = default;
@@ -102,12 +103,12 @@ public:
         std::string reason;
         bool operator==(const NoteFailed&) const = default;
     };
-    /// Everything is over. What is still connected is closed.
+    /// The job is over. Remaining connections are closed.
     struct Finish {
         int exit_code = 0;
-        /// This host's report is the job's.
+        /// The report of this host is the job's report.
         std::optional<int> reporter;
-        /// Without one: what the job ended for.
+        /// Set when there is no reporter: why the job ended.
         std::string reason;
         bool is_cancelled = false;
         bool operator==(const Finish&) const = default;
@@ -128,7 +129,7 @@ private:
     struct Place {
         std::string name;
         State state = State::waiting;
-        /// While it is connecting or copying.
+        /// Set while it is connecting or copying.
         std::optional<Instant> deadline;
         std::optional<HostEnd> end;
     };
@@ -155,13 +156,13 @@ private:
 
     Settings settings_;
     std::vector<Place> places_;
-    /// Hosts of the job, once it has begun.
+    /// The hosts of the job, once it has begun.
     std::vector<int> nodes_;
-    /// The first node that ended badly.
+    /// The first node that failed.
     std::optional<int> first_failed_;
-    /// The nodes that are left are signalled then, because another one has failed.
+    /// When the remaining nodes are signalled, because another one has failed.
     std::optional<Instant> stop_at_;
-    /// The nodes that were signalled and are left are cut off then.
+    /// When the connections to signalled nodes that still run are cut.
     std::optional<Instant> kill_at_;
     bool is_finished_ = false;
 };

@@ -26,7 +26,7 @@ namespace {
 constexpr auto usual_connect_timeout = std::chrono::seconds{20};
 constexpr auto usual_grace = std::chrono::seconds{30};
 
-/// Answered by this process, or different for each node.
+/// Options that this process answers itself, or that differ for each node.
 constexpr std::array<std::string_view, 10> kept_here{
     "hosts",
     "hostfile",
@@ -39,7 +39,7 @@ constexpr std::array<std::string_view, 10> kept_here{
     "secure",
     "explain"};
 
-/// What the list of hosts says already, or what no other machine can do.
+/// Options that the list of hosts replaces, or that no other machine can fulfil.
 struct Excluded {
     const char* option;
     const char* advice;
@@ -63,9 +63,9 @@ bool is_loopback_name(const std::string& name) {
     return name == "localhost" || is_loopback(name);
 }
 
-/// This machine under its own name, without the domain too, or by one of its addresses. Another
-/// user of it is reached by ssh, and so is a name with a domain where the own one has none: it may
-/// be another machine's.
+/// Whether this is the machine itself: by its own name, with or without the domain, or by one of
+/// its addresses. Another user of it is reached by ssh. So is a name with a domain if the machine's
+/// own name has none, since that may be another machine.
 bool is_here(const std::string& name, const SystemInfo& system) {
     if (is_loopback_name(name)) return true;
     const auto& own = system.host_name;
@@ -99,7 +99,7 @@ Result<std::vector<Host>> named_hosts(const Options& options, const SystemInfo& 
     return hosts;
 }
 
-/// What --hosts says of a host counts before -n, and -n before what a scheduler wrote into a file.
+/// A number in --hosts takes precedence over -n, and -n over a scheduler's host file.
 std::string nproc_of(const Host& host, const Options& options) {
     const auto all = options.find("nproc-per-node");
     const bool is_typed = options.find("hosts").has_value();
@@ -142,7 +142,7 @@ Result<Duration> length_of(const Options& options, const char* name, Duration us
         given->origin, given->text, "accepted are " + std::string{duration_forms} + ", above 0");
 }
 
-/// A port of this job's own, so that jobs that share the first host seldom meet.
+/// A port chosen for this job, so that jobs that share the first host seldom collide.
 std::uint16_t port_of(const Options& options, const Nonce& nonce) {
     int first = first_slurm_port;
     int count = slurm_port_count;
@@ -152,7 +152,7 @@ std::uint16_t port_of(const Options& options, const Nonce& nonce) {
         const auto to = dash == std::string::npos
                             ? std::nullopt
                             : parse_int(std::string_view{given->text}.substr(dash + 1));
-        // A node reports a wrong one.
+        // A wrong port range is reported by a node.
         if (from && to && *from > 0 && *to >= *from && *to <= 65'535) {
             first = *from;
             count = *to - *from + 1;
@@ -175,7 +175,7 @@ Result<> check_first(const HostJob& job, const Options& options) {
         "has for them");
 }
 
-/// Hosts are reached by ssh, which is in no step.
+/// Hosts are reached by ssh, which belongs to no Slurm step.
 Result<> check_topology(const Options& options) {
     const auto given = options.find("topology");
     if (!given || given->text != "slurm") return {};
@@ -204,7 +204,7 @@ Result<HostJob> read_host_job(const Options& options, const SystemInfo& system) 
         if (const auto given = options.find(one.option);
             given && !(option_row(one.option).is_flag() && given->text == "0"))
             return usage(given->origin, given->text, "with hosts: " + std::string{one.advice});
-    // Every node gets it, and reports it too late for what must not be on a command line.
+    // Every node gets it, but would report too late what must not be on a command line.
     if (const auto conf = options.find("rdzv-conf"))
         if (const auto parsed = parse_rdzv_conf(conf->text); !parsed)
             return Failure{parsed.error().code, conf->origin + ": " + parsed.error().context};
@@ -224,7 +224,7 @@ Result<HostJob> read_host_job(const Options& options, const SystemInfo& system) 
     if (!connect) return connect.error();
     job.connect_timeout = *connect;
     const auto grace = length_of(options, "shutdown-timeout", usual_grace);
-    job.grace = grace ? *grace : Duration{usual_grace};  // a node reports a wrong one
+    job.grace = grace ? *grace : Duration{usual_grace};  // a wrong value is reported by a node
     auto signals = signal_choice(options, false);
     if (!signals) return signals.error();
     job.signals = std::move(*signals);
@@ -257,7 +257,7 @@ std::vector<std::string> node_arguments(
         add("nnodes", control::describe(is_range ? job.nodes : fixed));
         if (!options.find("rdzv-backend")) add("rdzv-backend", "c10d");
         if (!options.find("rdzv-id")) add("rdzv-id", job.run_id);
-        // A spare takes any place, and the switches of the hosts order them otherwise.
+        // A spare can take any place, and the hosts' switches would change the order.
         const bool is_static = options.find("rdzv-backend").value_or(Given{}).text == "static";
         if (is_static || (job.nodes.spares == 0 && !options.find("topology")))
             add("node-rank", std::to_string(node));
@@ -267,7 +267,7 @@ std::vector<std::string> node_arguments(
                 conf_text += (conf_text.empty() ? "is_host=" : ",is_host=") +
                              std::string{node == 0 ? "true" : "false"};
         }
-        // No other node is ever started.
+        // Lost nodes are never replaced.
         if (!is_range && !options.find("replacement-timeout")) add("replacement-timeout", "0");
     }
     if (!conf_text.empty()) add("rdzv-conf", conf_text);
@@ -303,7 +303,7 @@ std::vector<std::string> ssh_arguments(
         "ServerAliveCountMax=3",
         "ClearAllForwardings=yes",
         "RemoteCommand=none"};
-    // OpenSSH before 8.7 ends at an option that it does not know.
+    // OpenSSH before 8.7 fails at an option that it does not know.
     if (ssh_settings.find("sessiontype ") != std::string_view::npos)
         options.insert(
             options.end(), {"StdinNull=no", "ForkAfterAuthentication=no", "SessionType=default"});

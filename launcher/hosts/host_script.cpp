@@ -20,7 +20,8 @@ std::string mark_of(const std::string& token) {
     return "ddprun-host " + token + ' ';
 }
 
-/// Names a shell can assign. Some that it cannot are assigned by a shell itself and read-only.
+/// Whether a shell can assign to this name. A few names are read-only or assigned by the shell
+/// itself.
 bool is_assignable(const std::string& name) {
     constexpr std::array<std::string_view, 7> read_only{
         "UID", "EUID", "PPID", "GROUPS", "SHELLOPTS", "BASHOPTS", "BASH_VERSINFO"};
@@ -56,12 +57,12 @@ bool belongs_to_machine(std::string_view name) {
            });
 }
 
-/// The program is named by its content, which is compared each time: a copy may be of an earlier
-/// start that was cut off by a full disk. Nothing is taken from a folder to which another user may
-/// write. Hosts with one home copy at the same time, each into a file of its own; one of them
-/// becomes the program, and is not replaced while other hosts execute it. The folder's time is that of
-/// its last use (old_copies.hpp). `dd` reads no byte of the
-/// signals that follow the start. The names begin so that none is one of the user's variables.
+/// The program's folder is named after its content, which is checked each time, since an earlier
+/// copy may have been cut off by a full disk. Nothing is used from a folder to which another user
+/// may write. Hosts with a shared home copy at the same time, each into its own file; one of these
+/// becomes the program, and is not replaced while other hosts execute it. The folder's time is that
+/// of its last use (old_copies.hpp). `dd` reads no byte of the signals that follow the start. The
+/// names begin so that none is one of the user's variables.
 constexpr std::string_view question = R"(ddprun_main() {
 ddprun_say() { printf '\nddprun-host %s %s\n' "$ddprun_token" "$*"; }
 ddprun_fail() { ddprun_say cannot "$*"; exit 1; }
@@ -117,7 +118,7 @@ esac
 ddprun_main
 )";
 
-/// A shell exports those that the login has exported, and so the workers would have them.
+/// A shell exports the variables that the login has exported, so the workers would inherit these.
 constexpr const char* own_variables =
     "ddprun_token ddprun_folder ddprun_sum ddprun_size ddprun_machine ddprun_is ddprun_cache "
     "ddprun_program ddprun_copy ddprun_length ddprun_start";
@@ -157,16 +158,16 @@ std::string start_script(
     if (!python.empty())
         text += "[ ! -x " + shell_word(python) + " ] || set -- --python=" + shell_word(python) +
                 " \"$@\"\n";
-    // Before the user's variables are set, which may have any name.
+    // Done before the user's variables are set, since these may have any name.
     text += "set -- \"$ddprun_program\" \"$@\"\nunset " + std::string{host_script::own_variables} +
             '\n';
     for (const auto& [name, value] : environment) {
         if (!host_script::is_assignable(name)) continue;
-        // This machine's folders first, and behind them what the host has besides.
+        // This machine's folders come first, followed by the host's other folders.
         const auto behind = name == "PATH" ? std::string{"\"${PATH:+:$PATH}\""} : std::string{};
         text += "export " + name + '=' + shell_word(value) + behind + '\n';
     }
-    // A start that was cut off has another end, and is not executed.
+    // A truncated start has another end, and is not executed.
     text += "exec \"$@\"\n# " + token + '\n';
     return std::to_string(text.size()) + '\n' + text;
 }

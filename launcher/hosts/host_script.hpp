@@ -11,18 +11,17 @@
 #include <vector>
 
 /// What `ddprun --hosts` sends to the shell of a host (`sh -s`, whatever the user's own shell is),
-/// and what that answers on its standard output. docs/hosts.md describes the conversation.
+/// and the answers on its standard output. docs/hosts.md describes the conversation.
 ///
 /// A shell may read ahead of the command that it executes, so nothing is sent that was not asked
 /// for: first the question, which is one command; the program when the host lacks it; the start
 /// when it is ready.
 namespace ddprun::launcher {
 
-/// The variable by which a node knows that its standard input is the connection: TOKEN, or
-/// TOKEN,colour.
+/// This variable marks that a node's standard input is the connection: TOKEN, or TOKEN,colour.
 inline constexpr const char* host_link_variable = "DDPRUN_HOSTS_LINK";
 
-/// Of a node that `ddprun --hosts` started.
+/// The connection of a node that `ddprun --hosts` started.
 struct HostLink {
     /// Marks its report.
     std::string token;
@@ -35,11 +34,11 @@ std::string describe(const HostLink& link);
 std::optional<HostLink> read_host_link(const Environment& environment);
 
 struct HostQuestion {
-    /// Marks the answers.
+    /// Marks the host's answers.
     std::string token;
-    /// The working directory, the same as here.
+    /// The working directory, the same as on this machine.
     std::string folder;
-    /// Of the program: its SHA-256, its bytes, the processor that it is for as `uname -m` names it.
+    /// The program's SHA-256, its size, and its processor type as `uname -m` names it.
     std::string sum;
     std::size_t size = 0;
     std::string machine;
@@ -47,16 +46,16 @@ struct HostQuestion {
 
 std::string question_script(const HostQuestion& question);
 
-/// `python` is used where the host has it; empty: the host's ddprun chooses.
+/// `python` is used if the host has it; empty: the host's ddprun chooses.
 std::string start_script(
     const std::string& token,
     const Environment& environment,
     const std::string& python,
     const std::vector<std::string>& arguments);
 
-/// Of this machine's environment what a node on another one gets: everything but what belongs to
-/// the machine, to the login and to the job in which this process is itself. The variable of
-/// --topology=env:NAME (`topology` is that option's text) belongs to the machine too.
+/// The part of this machine's environment that a node on another machine gets: all but the
+/// variables of the machine, of the login, and of the job in which this process itself runs. The
+/// variable of --topology=env:NAME (`topology` is that option's text) belongs to the machine too.
 Environment environment_for_hosts(const Environment& environment, std::string_view topology);
 
 struct HostLacks {};
@@ -66,7 +65,7 @@ struct HostCannot {
 };
 using HostAnswer = std::variant<HostLacks, HostIsReady, HostCannot>;
 
-/// Finds the answers in a host's standard output, among what its start-up files write. Pure.
+/// Finds the answers in a host's standard output, between what its start-up files write. Pure.
 class AnswerReader {
 public:
     explicit AnswerReader(const std::string& token);

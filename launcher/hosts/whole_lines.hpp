@@ -6,13 +6,13 @@
 
 namespace ddprun::launcher {
 
-/// One stream of one host among those of others: whole lines go on, the begin of one is kept until
-/// its end comes. A return ends a line too, as in progress bars; a line longer than
-/// limits::max_line_bytes goes on in parts. Pure.
+/// Passes on one host's stream in whole lines, so that it can be mixed with others: the beginning
+/// of a line is kept until its end arrives. A carriage return ends a line too, as in progress bars;
+/// a line longer than limits::max_line_bytes is split. Pure.
 class WholeLines {
 public:
     std::string append(std::string_view bytes);
-    /// What was kept, as a line, when nothing more comes.
+    /// Returns the kept text as a line when nothing more comes.
     std::string finish();
 
 private:

@@ -67,7 +67,7 @@ agent::AgentConfig to_agent_config(const JobSpec& spec) {
     config.output = spec.output.plan;
     config.health_check = spec.health_check.value;
     config.event_file = spec.event_file.value;
-    // As torchrun does, for workers that start agents of their own.
+    // torchrun does the same, for workers that start their own agents.
     const auto& stopping = spec.signals.stopping;
     if (stopping.origin != "default")
         config.worker.environment["TORCHELASTIC_SIGNALS_TO_HANDLE"] =

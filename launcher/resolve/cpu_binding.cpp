@@ -25,7 +25,7 @@ Result<CpuBindingChoice> choose_cpu_binding(
 
     const auto machine = read_topology();
     std::optional<std::string> visible;
-    // Here an empty variable has a meaning: no GPU.
+    // Here an empty variable is meaningful: no GPU.
     if (const auto found = environment.find(agent::visible_variable(environment));
         found != environment.end())
         visible = found->second;

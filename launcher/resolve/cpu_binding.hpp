@@ -10,10 +10,11 @@
 
 namespace ddprun::launcher {
 
-/// Reads the machine; called only when a binding is asked for.
+/// Reads the machine; called only if a binding is requested.
 using ReadTopology = std::function<agent::Topology()>;
 
-/// What --numa-binding means here; without the option nothing is bound and nothing read.
+/// The effect of --numa-binding on this machine; without the option nothing is bound and nothing
+/// read.
 struct CpuBindingChoice {
     /// "node", "socket", …; empty: none.
     std::string mode;
@@ -21,8 +22,8 @@ struct CpuBindingChoice {
     agent::BindingPlan plan;
 };
 
-/// `environment` is what the workers will see: its CUDA_VISIBLE_DEVICES (HIP_VISIBLE_DEVICES)
-/// decides which GPU a local rank means.
+/// `environment` is the workers' environment: its CUDA_VISIBLE_DEVICES (HIP_VISIBLE_DEVICES)
+/// decides which GPU a local rank uses.
 Result<CpuBindingChoice> choose_cpu_binding(
     const Options& options,
     const Environment& environment,

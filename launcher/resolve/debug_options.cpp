@@ -12,8 +12,8 @@
 namespace ddprun::launcher {
 namespace {
 
-/// What would end the other ranks, or the job, while one rank waits for its user: ddprun's own time
-/// limit of a stop, and those of PyTorch's NCCL backend.
+/// Suspends what would end the other ranks, or the job, while one rank waits for its user: ddprun's
+/// own time limit of a stop, and those of PyTorch's NCCL backend.
 void suspend_time_limits(Resolving& job, const std::string& why) {
     auto& grace = job.spec.grace;
     if (grace.origin == by_default) grace = {limits::attached_grace, why};
@@ -53,7 +53,7 @@ Result<> resolve_wrapper(Resolving& job) {
     if (!wrap) return Failure{wrap.error().code, given->origin + ": " + wrap.error().context};
     const auto program =
         find_program(wrap->words.front(), job.system.environment, job.system.look_at);
-    // A mistake on the command line, unlike a missing program of the workers.
+    // A missing wrapper is a mistake on the command line, unlike a missing program of the workers.
     if (!program)
         return Failure{system_code(EINVAL), given->origin + ": " + program.error().context};
     wrapper = {

@@ -19,7 +19,7 @@ std::optional<File> file_of(
     return File{conf_origin + " " + key, *path};
 }
 
-/// Without https they would have no effect, and what is sent could be read.
+/// Without https certificates would have no effect, and all traffic could be read.
 Result<> check_certificates(const EtcdAccessChoice& choice) {
     for (const auto* file : {&choice.authorities, &choice.own, &choice.key})
         if (*file && !choice.is_encrypted)
@@ -32,7 +32,7 @@ Result<> check_certificates(const EtcdAccessChoice& choice) {
     return {};
 }
 
-/// The value of the variable is in no message.
+/// No message contains the variable's value.
 Result<> read_login(
     EtcdAccessChoice& choice,
     const RdzvConf& conf,

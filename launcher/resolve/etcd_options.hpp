@@ -10,7 +10,7 @@
 
 namespace ddprun::launcher {
 
-/// How etcd is reached, and as which of its users, by options and variables. Files are read later.
+/// How etcd is reached and as which user, by options and variables. Files are read later.
 struct EtcdAccessChoice {
     struct File {
         /// For messages: "--rdzv-conf cacert".
@@ -19,13 +19,13 @@ struct EtcdAccessChoice {
     };
 
     bool is_encrypted = false;
-    /// None: the machine's list of authorities.
+    /// None: the machine's list of authorities is used.
     std::optional<File> authorities;
     std::optional<File> own;
     std::optional<File> key;
     /// Empty: none.
     std::string user;
-    /// One of the two where there is a user.
+    /// If there is a user, one of these two is set.
     std::optional<File> password_file;
     std::string password;
 };

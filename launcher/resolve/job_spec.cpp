@@ -87,8 +87,8 @@ Result<> resolve_restarts(Resolving& job) {
     return {};
 }
 
-/// Slurm signals the task, which is a shell that started ddprun and waits for it; one that is typed
-/// in is no such shell.
+/// Slurm signals the task, which is a shell that started ddprun and waits for it. An interactive
+/// shell is not such a shell.
 bool is_behind_shell(const SystemInfo& system) {
     constexpr std::array shells{"sh", "bash", "dash", "zsh", "ksh"};
     return is_slurm_task(system.environment) && !system.has_input_terminal &&
@@ -127,7 +127,7 @@ Result<> resolve_conf(Resolving& job) {
     return {};
 }
 
-/// Ranks of the whole job may be another node's, whose number of workers is not known here.
+/// Ranks of the whole job may be on another node, whose number of workers is not known here.
 bool is_on_this_node(const agent::RankRange& ranks, const JobSpec& spec) {
     const bool is_alone = spec.nodes.value.max == 1;
     return ranks.first < spec.nproc.value || (ranks.is_global && !is_alone);
@@ -186,7 +186,7 @@ Result<> resolve_report(Resolving& job) {
 
 Result<JobSpec> resolve(const Options& options, const SystemInfo& system) {
     using Step = Result<> (*)(Resolving&);
-    // In torch's order, so that of two mistakes the same one is named.
+    // In torch's order, so that the same one of two mistakes is reported.
     constexpr Step steps[] = {
         resolve_nodes,
         resolve_restarts,
@@ -237,7 +237,7 @@ Result<From<log::Level>> log_level(
     const From<log::Level> otherwise{log::Level::warning, by_default};
     if (!named) return otherwise;
     if (const auto level = log::parse_level(*named)) return From<log::Level>{*level, "LOGLEVEL"};
-    // Other programs read LOGLEVEL too: a value meant for them is no error.
+    // Other programs read LOGLEVEL too, so a value meant for them is no error.
     notices.push_back(
         {log::Level::warning,
          "option.ignored",

@@ -22,15 +22,15 @@
 #include <string>
 #include <vector>
 
-/// What a command line means on this machine: every value with where it came from. Pure; the facts
-/// about the machine are gathered before (SystemInfo). `--explain` prints a JobSpec, the
-/// agent gets its AgentConfig.
+/// Evaluates a command line on this machine: every value with its origin. Pure; the facts about the
+/// machine are gathered before (SystemInfo). `--explain` prints a JobSpec, the agent gets its
+/// AgentConfig.
 namespace ddprun::launcher {
 
 /// Facts about the machine and the process, read once in main.
 struct SystemInfo {
     Environment environment;
-    /// The path ddprun was started by, links not followed.
+    /// The path by which ddprun was started, links not followed.
     std::string own_path;
     /// The same path, links followed.
     std::string own_target;
@@ -42,7 +42,7 @@ struct SystemInfo {
     std::string parent_name;
     int cpu_count = 1;
     /// How many NVIDIA GPUs the machine has, whatever CUDA_VISIBLE_DEVICES says. A function because
-    /// the answer may take a program's start; empty: none.
+    /// counting may need to start a program; empty: none.
     std::function<int()> count_gpus;
     std::vector<InterfaceAddress> interfaces;
     /// A function because a resolver may take seconds; empty: no name has an address.
@@ -51,15 +51,15 @@ struct SystemInfo {
     std::function<std::string()> read_hosts;
     /// The text of a file that an option names; none: it cannot be read, or is too long.
     std::function<std::optional<std::string>(const std::string& path)> read_file;
-    /// The address that a library which listens at this machine's own name takes: the first of the
-    /// resolver's that this machine has; empty: none; nullopt: a worker's resolver may have one
-    /// that ddprun's has not. As slow as `has_address`.
+    /// The address used by a library that listens at this machine's own name: the first address of
+    /// that name that this machine has; empty: none; nullopt: unknown, since a worker's resolver
+    /// may find addresses that ddprun's does not. As slow as `has_address`.
     std::function<std::optional<std::string>()> own_name_address;
     /// Standard error is a terminal.
     bool has_terminal = false;
-    /// Standard input is one.
+    /// Standard input is a terminal.
     bool has_input_terminal = false;
-    /// Fresh randomness for a job that was given no name.
+    /// A random id for a job without a given name.
     Nonce fresh_id;
     LookAt look_at;
     ReadTopology read_topology;
@@ -70,7 +70,7 @@ struct PortRange {
     std::uint16_t last = 0;
 };
 
-/// A decision that no option made and that is reported before the job starts.
+/// A decision that no option requested; reported before the job starts.
 struct Notice {
     log::Level level = log::Level::warning;
     std::string event;
@@ -81,7 +81,7 @@ struct Notice {
 
 struct JobSpec {
     From<std::string> run_id;
-    /// Which start of the job this is, where the scheduler says so; later ones compare greater.
+    /// The number of the job's start, if the scheduler has one; later starts compare greater.
     std::optional<std::string> incarnation;
     From<control::NodeRange> nodes;
     From<int> nproc;
@@ -91,9 +91,9 @@ struct JobSpec {
     From<std::optional<int>> node_rank;
     From<int> max_restarts;
     From<int> max_losses;
-    /// What happens with a node that joins a running job with free places.
+    /// The treatment of a node that joins a running job with free places.
     From<control::LateNodes> late_nodes;
-    /// How long no rank may go on before that is a hang; none: it is not looked for.
+    /// The time without progress of any rank that counts as a hang; none: hangs are not detected.
     From<std::optional<Duration>> hang_after;
     From<control::OnHang> on_hang;
     /// A shell command that decides whether this node is fit for the job; empty: none.
@@ -107,8 +107,7 @@ struct JobSpec {
     From<std::string> event_file;
     /// Port 0: this node serves on a free port and is the only one.
     From<Endpoint> endpoint;
-    /// Node 0 serves, each node has its place, and the workers' MASTER_ADDR and MASTER_PORT are
-    /// the endpoint.
+    /// Fixed places: node 0 serves, and the endpoint is the workers' MASTER_ADDR and MASTER_PORT.
     From<bool> is_static;
     From<std::optional<bool>> is_host;
     /// Nodes elect the server among themselves; `endpoint` is the first member.
@@ -133,21 +132,21 @@ struct JobSpec {
     WorkerCommand command;
     From<std::optional<agent::Wrapper>> wrapper;
     From<std::optional<agent::Attachment>> attachment;
-    /// Processes that have imported already wait for a restart.
+    /// Processes with finished imports wait for a restart.
     From<bool> is_warm;
     agent::ReportPlan report;
-    /// What the workers inherit, our changes included.
+    /// The environment that workers inherit, with ddprun's changes.
     Environment environment;
-    /// Variables that we changed, and why.
+    /// The variables that ddprun changed, and why.
     std::vector<From<std::string>> environment_changes;
-    /// Facts of this node that its messages carry; the agent adds those of its process.
+    /// Facts about this node for its messages; the agent adds those of its process.
     control::Node node;
     OutputSpec output;
     std::vector<Notice> notices;
 };
 
 /// Requires: `options` asks for neither help nor version. On error the code decides the exit code
-/// (exit_code.hpp), and the context is the sentence to show.
+/// (exit_code.hpp), and the context is the message to show.
 Result<JobSpec> resolve(const Options& options, const SystemInfo& system);
 
 agent::AgentConfig to_agent_config(const JobSpec& spec);

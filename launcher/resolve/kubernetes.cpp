@@ -21,7 +21,8 @@ std::vector<std::string_view> words_of(std::string_view line) {
     }
 }
 
-/// The name with dots that stands beside this one, or that it is; else empty.
+/// The fully qualified name for this one on its line, or the name itself if it has dots; else
+/// empty.
 std::string_view full_name(std::string_view host_name, std::string_view hosts) {
     if (host_name.find('.') != std::string_view::npos) return host_name;
     while (!hosts.empty()) {
@@ -49,7 +50,7 @@ std::optional<IndexedPod> read_indexed_pod(
     pod.index = *index;
     const auto label = host_name.substr(0, host_name.find('.'));
     const auto suffix = "-" + std::to_string(*index);
-    // With hostNetwork the name is the machine's.
+    // With hostNetwork the host name is the machine's.
     if (!label.ends_with(suffix)) return pod;
     pod.job = label.substr(0, label.size() - suffix.size());
     const auto hosts = read_hosts ? read_hosts() : std::string{};

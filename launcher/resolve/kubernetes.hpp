@@ -9,7 +9,7 @@
 #include <string_view>
 
 /// What a pod of an Indexed Job knows of its job. The kubelet writes the pod's names into
-/// /etc/hosts: those of the job's first pod differ from them by the index alone.
+/// /etc/hosts; those of the job's first pod differ only by the index.
 namespace ddprun::launcher {
 
 struct IndexedPod {

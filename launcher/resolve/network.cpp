@@ -77,7 +77,7 @@ Failure bad_address(
             listed(interfaces)};
 }
 
-/// What cannot be a name: "10.0.0.256", "fd00::x", "node:29500".
+/// True for texts that cannot be a name: "10.0.0.256", "fd00::x", "node:29500".
 bool is_meant_as_address(std::string_view text) {
     return text.find(':') != std::string_view::npos ||
            text.find_first_not_of("0123456789.") == std::string_view::npos;
@@ -123,8 +123,8 @@ Result<std::string> resolve_local_address(
     });
     if (text.empty() || !is_plain || is_meant_as_address(text))
         return bad_address(text, "not an address", interfaces);
-    // Other nodes may resolve a full name earlier than this one; a short name is as likely a
-    // misspelt interface, and every node would wait for an address that does not exist.
+    // A full name is accepted unresolved, since other nodes may resolve it earlier than this one. A
+    // short name may be a misspelt interface, for which every node would wait in vain.
     if (text.find('.') == std::string_view::npos && !has_address(name))
         return bad_address(text, "neither an interface nor a host name known here", interfaces);
     return name;
@@ -132,10 +132,11 @@ Result<std::string> resolve_local_address(
 
 namespace {
 
-/// Three are in use at once: the round's store, the one after it, the neighbours' port.
+/// Three ports are in use at once: those of the round's store, of the next store, and of probes.
 constexpr int fewest_ports = 4;
 
-/// Debian's installer maps a host's own name to 127.0.1.1, and Gloo listens where that name leads.
+/// Debian's installer maps a host's own name to 127.0.1.1, and Gloo listens at the address of that
+/// name.
 std::string own_name_problem(const Resolving& job) {
     const auto& nodes = job.spec.nodes.value;
     const auto& system = job.system;

@@ -95,7 +95,8 @@ Result<> OutputResolution::masks() {
     return {};
 }
 
-/// The option is for everything on the console; torchrun's variable for what is teed, as there.
+/// The option applies to everything on the console; torchrun's variable only to teed output, as in
+/// torchrun.
 Result<> OutputResolution::format() {
     if (const auto given = find("log-format")) {
         if (given->text != "text" && given->text != "json")

@@ -9,15 +9,15 @@
 #include <string_view>
 #include <vector>
 
-/// What the options about output and logs mean.
+/// Evaluates the options about output and logs.
 namespace ddprun::launcher {
 
 struct OutputSpec {
-    /// Its `log_dir` is filled in when the folder was made (log_folder.hpp).
+    /// `log_dir` is set once the folder exists (log_folder.hpp).
     agent::OutputPlan plan;
     /// Log files are wanted.
     bool has_files = false;
-    /// As typed; empty: a fresh one in the temporary folder.
+    /// As typed; empty: a new one in the temporary folder.
     std::string log_dir;
     std::string log_dir_origin;
     /// Where the temporary folder is.
@@ -29,7 +29,7 @@ Result<OutputSpec> resolve_output(const Options& options, const Environment& env
 /// "100M", "1.5GiB", "4096": bytes, K, M, G and T being powers of 1024.
 Result<std::uint64_t> parse_size(std::string_view text);
 
-/// torchrun's filters: separated by commas, two of which are one in a text.
+/// torchrun's filters: separated by commas; a double comma stands for a comma in the text.
 std::vector<std::string> parse_filters(std::string_view text);
 
 }  // namespace ddprun::launcher

@@ -51,7 +51,7 @@ Result<> resolve_deadline(Resolving& job) {
     }
     const auto length = parse_duration(given->text);
     const auto& grace = job.spec.grace;
-    // With a rank at a terminal the grace that is not given is a day.
+    // With an attached rank the default grace is a day, so it is not compared.
     const bool is_too_short = length && !job.spec.attachment.value && *length <= grace.value;
     if (!length || is_too_short)
         return usage(

@@ -26,7 +26,7 @@ void note_options_of_static(Resolving& job) {
 constexpr int highest_port = 65'535;
 constexpr std::uint16_t no_port = 0;
 
-/// 128 random bits as the UUID torch would make.
+/// 128 random bits in the form of a UUID, as torch makes them.
 std::string as_uuid(const Nonce& nonce) {
     auto text = nonce.to_string();
     for (const std::size_t position : {20U, 16U, 12U, 8U})
@@ -51,7 +51,7 @@ Result<Endpoint> read_endpoint(const Given& given, std::uint16_t default_port) {
     return endpoint;
 }
 
-/// This node alone, on a port of its own: it cannot collide with another job.
+/// The job is this node alone, on a free port that cannot collide with another job's.
 Result<> serve_alone(Resolving& job, const std::string& why) {
     job.spec.endpoint = {Endpoint{"localhost", no_port}, why};
     job.spec.is_host = {true, why};
@@ -59,7 +59,7 @@ Result<> serve_alone(Resolving& job, const std::string& why) {
     return {};
 }
 
-/// Nodes that come and go.
+/// Nodes may join and leave.
 Result<> use_endpoint(Resolving& job, const std::string& why) {
     auto& spec = job.spec;
     spec.is_static = {false, why};
@@ -97,7 +97,7 @@ Result<> use_endpoint(Resolving& job, const std::string& why) {
 constexpr std::uint16_t etcd_port = 2'379;
 constexpr std::string_view default_etcd_prefix = "/ddprun";
 
-/// Warns of what is only for other kinds of rendezvous.
+/// Warns about options that only apply to other kinds of rendezvous.
 void note_without_effect(Resolving& job) {
     if (job.conf.is_host)
         job.note(
@@ -118,14 +118,14 @@ void note_open_password(Resolving& job) {
                 "protocol=https it is not");
 }
 
-/// The members of etcd, and whether they are reached by https: each may have the protocol before
-/// it, as in the options of etcd's own programs.
+/// The members of etcd, and whether https is used; each member may begin with the protocol, as in
+/// etcd's own programs.
 struct EtcdMembers {
     std::vector<Endpoint> members;
     bool is_encrypted = false;
 };
 
-/// Takes `http://` or `https://` off the member.
+/// Removes `http://` or `https://` from the member.
 std::optional<std::string_view> take_protocol(std::string_view& member) {
     for (const std::string_view protocol : {"http", "https"}) {
         const auto prefix = std::string{protocol} + "://";
@@ -166,7 +166,7 @@ Result<EtcdMembers> read_etcd_members(const Resolving& job, const Given& given) 
     return read;
 }
 
-/// A job that does not use etcd must not look encrypted.
+/// A job without etcd must not look encrypted.
 void note_options_of_etcd(Resolving& job) {
     const auto& conf = job.conf;
     for (const auto& [key, value] :
@@ -214,15 +214,15 @@ Result<> use_etcd(Resolving& job, const Given& backend) {
     return {};
 }
 
-/// Several jobs may share a node: a port of this step's own, among those that --port-range allows.
+/// Jobs may share a node, so the port depends on the step and is within --port-range.
 std::uint16_t slurm_port(const Resolving& job) {
     const auto& ports = job.spec.ports.value;
     if (!job.options.find("port-range")) return job.slurm->port(first_slurm_port, slurm_port_count);
     return job.slurm->port(ports.first, ports.last - ports.first + 1);
 }
 
-/// Whether the scheduler's number of a node is its place: a spare takes any, and of nodes whose
-/// switches are known the server makes neighbours.
+/// Whether the scheduler's number of a node is its place. It is not when there are spares, which
+/// take any place, or when switches are known, by which the server orders nodes.
 bool takes_own_place(const JobSpec& spec) {
     if (spec.is_static.value) return true;
     return spec.nodes.value.spares == 0 && spec.node.topology.empty();
@@ -289,7 +289,7 @@ Result<> use_indexed_job(Resolving& job, bool is_static) {
     return {};
 }
 
-/// The endpoint as torchrun would put it into MASTER_ADDR and MASTER_PORT.
+/// The endpoint in the form in which torchrun sets MASTER_ADDR and MASTER_PORT.
 Result<From<Endpoint>> master_endpoint(const Resolving& job) {
     if (const auto given = given_endpoint(job.options)) {
         const auto endpoint = read_endpoint(*given, no_port);
@@ -303,7 +303,7 @@ Result<From<Endpoint>> master_endpoint(const Resolving& job) {
     }
     const auto addr = given_or(job.options, "master-addr", "127.0.0.1");
     const auto host = trimmed(addr.text);
-    // A host without a port: what parse_endpoint makes of "::1" and "[::1]" too.
+    // A host without a port: also the case for what parse_endpoint makes of "::1" and "[::1]".
     auto endpoint = read_endpoint({std::string{host}, addr.origin}, no_port);
     if (!endpoint) return endpoint.error();
     if (endpoint->port != no_port)
@@ -317,7 +317,7 @@ Result<From<Endpoint>> master_endpoint(const Resolving& job) {
     return From<Endpoint>{*endpoint, is_same ? addr.origin : addr.origin + ", " + port.origin};
 }
 
-/// Fixed places at a fixed address: node 0 serves, and MASTER_ADDR and MASTER_PORT are what was
+/// Fixed places at a fixed address: node 0 serves, and MASTER_ADDR and MASTER_PORT are used as
 /// given.
 Result<> use_master(Resolving& job, const std::string& why) {
     auto& spec = job.spec;
@@ -373,7 +373,8 @@ Result<> use_master(Resolving& job, const std::string& why) {
             job.conf_origin + " is_host",
             *job.conf.is_host ? "true" : "false",
             "with static rendezvous node rank 0 serves, and no other");
-    // torch's time limit of this kind of rendezvous; `join_timeout` is its name for the other kind.
+    // torch's name of the time limit for this kind of rendezvous; the other kind calls it
+    // `join_timeout`.
     if (job.conf.timeout && !job.conf.join_timeout) job.conf.join_timeout = job.conf.timeout;
     return {};
 }
@@ -398,13 +399,13 @@ Result<> read_node_rank(Resolving& job) {
     return {};
 }
 
-/// The option that implies fixed places although no back end was named; empty: none does.
+/// The option that implies fixed places if no back end was named; empty: none does.
 std::string reason_for_static(const Resolving& job) {
     for (const auto* name : {"node-rank", "master-addr", "master-port"})
         if (const auto given = job.options.find(name)) return given->origin;
     if (job.conf.rank) return job.conf_origin + " rank";
-    // Several nodes: under torchrun each would be node 0 here and wait for ever. One node: it asks
-    // for that port.
+    // With several nodes, under torchrun each would be node 0 here and wait for ever. A single node
+    // only requests that port.
     const auto given = given_endpoint(job.options);
     if (!given || !is_alone(job.spec)) return {};
     const auto endpoint = parse_endpoint(given->text, no_port);
@@ -455,7 +456,7 @@ Result<> name_job(Resolving& job) {
     const bool is_own = spec.endpoint.value.port == no_port;
     const auto id = job.options.find("rdzv-id");
     if (id && !id->text.empty() && !job.options.has_flag("standalone")) {
-        // A cut or changed id would be another job's.
+        // A truncated or changed id might belong to another job.
         if (!control::is_escaped_whole(id->text, limits::max_name_bytes))
             return Failure{
                 system_code(EINVAL),
@@ -464,7 +465,7 @@ Result<> name_job(Resolving& job) {
                     " bytes (quotes, backslashes and control characters count more than one)"};
         spec.run_id = {id->text, id->origin};
     } else if (!spec.run_id.value.empty()) {
-        return {};  // the scheduler's name of it
+        return {};  // the scheduler's name of the job
     } else if (is_own || id) {
         spec.run_id = {as_uuid(job.system.fresh_id), "random"};
     } else {
@@ -473,7 +474,7 @@ Result<> name_job(Resolving& job) {
     return {};
 }
 
-/// Two agents of one step never get two places on one node, nor a job each, unless requested.
+/// Without a request, two agents of one step must not get two places on one node, nor a job each.
 Result<> check_tasks_per_node(const Resolving& job) {
     const auto& step = *job.slurm;
     if (step.tasks <= step.nodes) return {};

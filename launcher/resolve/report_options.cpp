@@ -25,7 +25,7 @@ Result<ReportFormat> format_of(const Given& given) {
     return wrong(given, "accepted are text, json and torchrun");
 }
 
-/// Checked before the job starts, not when it is over.
+/// Checked before the job starts, not only when it is over.
 Result<> check_file(const Given& given, const LookAt& look_at) {
     if (given.text.empty()) return wrong(given, "a path is needed");
     if (look_at(given.text).is_directory)
@@ -63,7 +63,7 @@ Result<agent::ReportPlan> choose_report(
     agent::ReportPlan plan;
     plan.has_torchrun_exit_code = *is_torchrun;
     if (*is_torchrun) plan.format = ReportFormat::torchrun;
-    // A program that parses our log as JSON must find no other lines in it.
+    // A program that parses the log as JSON must not find other lines in it.
     const auto log_format = options.find("log-format");
     if (log_format && log_format->text == "json") plan.format = ReportFormat::json;
     if (const auto given = options.find("report-format")) {

@@ -12,18 +12,18 @@
 
 namespace ddprun::launcher {
 
-/// What the steps of `resolve` read, and what they fill. Each step fills its part of `spec`; the
-/// first failure ends `resolve`.
+/// The input and result of the steps of `resolve`. Each step fills its part of `spec`; the first
+/// failure ends `resolve`.
 struct Resolving {
     const Options& options;
     const SystemInfo& system;
     JobSpec spec;
-    /// --rdzv-conf, once its step is done, and where it was given.
+    /// The parsed --rdzv-conf, once its step is done, and its origin.
     RdzvConf conf;
     std::string conf_origin;
     /// The Slurm step of several tasks that started this process, unless the job is standalone.
     std::optional<SlurmStep> slurm;
-    /// The pod of an Indexed Job that this is, unless the job is standalone.
+    /// The pod of an Indexed Job in which this process runs, unless the job is standalone.
     std::optional<IndexedPod> pod;
 
     void note(log::Level level, std::string event, std::string reason);
@@ -38,7 +38,7 @@ inline const std::string by_default = "default";
 /// "flag: 'what was given': what is accepted", for exit code 2.
 Failure usage(const std::string& origin, const std::string& given, const std::string& accepted);
 
-/// A whole number between two others, or what is wrong with it.
+/// Reads a whole number within these bounds, or returns the error.
 Result<int> number_between(const Given& given, int least, int most);
 
 /// The value given for this option, or `otherwise`.
@@ -64,10 +64,10 @@ Result<> resolve_worker_count(Resolving& job);
 /// Fills command: program, arguments, interpreter.
 Result<> resolve_command(Resolving& job);
 
-/// Fills role, and the variables that workers get from us. Requires: nproc is resolved.
+/// Fills role, and the variables that ddprun sets for workers. Requires: nproc is resolved.
 Result<> resolve_worker_environment(Resolving& job);
 
-/// Fills binding. After the environment: which GPU a worker uses is decided there.
+/// Fills binding. Runs after the environment, which decides the GPU of each worker.
 Result<> resolve_cpu_binding(Resolving& job);
 
 /// Where the nodes of a job find each other, under which name, and in which order. Which of
@@ -76,15 +76,15 @@ Result<> resolve_cpu_binding(Resolving& job);
 /// `nodes`. Requires: nodes and --rdzv-conf are resolved.
 Result<> resolve_rendezvous(Resolving& job);
 
-/// Fills local_addr and ports: how other nodes reach this one, and where it listens.
+/// Fills local_addr and ports: the address of this node for other nodes, and its listening ports.
 Result<> resolve_network(Resolving& job);
-/// After the endpoint: at a loopback one all nodes are on this machine.
+/// Runs after the endpoint: with a loopback endpoint all nodes are on this machine.
 Result<> resolve_own_name(Resolving& job);
 
-/// Fills secret; takes its variable, and that of etcd's password, from what the workers inherit.
+/// Fills secret; removes its variable, and that of etcd's password, from the workers' environment.
 /// Requires: nodes are resolved.
 Result<> resolve_secret(Resolving& job);
-/// Fills store_access. Requires: the secret and whose the store is are resolved.
+/// Fills store_access. Requires: the secret and the store's owner are resolved.
 Result<> resolve_store_access(Resolving& job);
 
 /// Fills join_timeout, last_call_timeout, lease and grace. Requires: --rdzv-conf is resolved.
@@ -96,14 +96,14 @@ Result<> resolve_deadline(Resolving& job);
 /// are resolved.
 Result<> resolve_attachment(Resolving& job);
 
-/// Fills wrapper; its program is searched as that of the workers is.
+/// Fills wrapper; its program is searched like that of the workers.
 Result<> resolve_wrapper(Resolving& job);
 
 /// Fills is_warm. Requires: command and wrapper are resolved.
 Result<> resolve_warm(Resolving& job);
 
-/// Options of torchrun that configure its Python implementation: checked as torchrun checks them,
-/// so that the same mistakes are errors; each is answered with one sentence about what happens
+/// Options of torchrun that configure its Python implementation. They are checked as torchrun
+/// checks them, so that the same mistakes are errors; each causes one sentence about what happens
 /// instead.
 Result<> resolve_torch_options(Resolving& job);
 

@@ -25,7 +25,7 @@ Result<DelayRange> parse_delay(const Given& given) {
     const auto shortest = parse_duration(text.substr(0, colon));
     const auto longest =
         colon == std::string_view::npos ? shortest : parse_duration(text.substr(colon + 1));
-    // Zero doubled stays zero.
+    // A delay of zero stays zero when it is doubled.
     const bool is_endless_zero = shortest == Duration{} && longest != Duration{};
     if (!shortest || !longest || *longest < *shortest || is_endless_zero)
         return unusable(
@@ -48,7 +48,7 @@ Result<std::vector<int>> parse_codes(const Given& given) {
                     " exit codes from 1 to 255, as in 2,126,127 (128 and more: a signal)");
         codes.push_back(*code);
     }
-    // Nodes compare them: the order in which they were typed means nothing.
+    // Sorted, since nodes compare them and their order has no meaning.
     std::sort(codes.begin(), codes.end());
     codes.erase(std::unique(codes.begin(), codes.end()), codes.end());
     return codes;

@@ -40,7 +40,7 @@ Result<SecretChoice> choose_secret(const Options& options, const Environment& en
 }
 
 Result<> resolve_secret(Resolving& job) {
-    // Workers, and what they start, have no use for them.
+    // Workers and their children do not need them.
     job.spec.environment.erase(secret_variable);
     job.spec.environment.erase(etcd_password_variable);
     const auto& nodes = job.spec.nodes.value;

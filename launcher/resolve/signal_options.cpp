@@ -15,8 +15,8 @@
 namespace ddprun::launcher {
 namespace {
 
-/// The signals that other programs send and that the agent can read. SIGTSTP and SIGCONT belong to
-/// the terminal; the other signals are about the process itself.
+/// The signals that other programs send and that the agent can read. SIGTSTP and SIGCONT are for
+/// the terminal; the remaining signals report events of the process itself.
 constexpr std::array known_signals{
     SIGTERM,
     SIGINT,
@@ -66,7 +66,8 @@ Names parse_names(std::string_view list) {
     return names;
 }
 
-/// What Slurm is asked to send before the end (`--signal=USR1@120`), unless it stops the job.
+/// The signal that Slurm is asked to send before the end (`--signal=USR1@120`), unless it stops the
+/// job.
 std::vector<int> warnings_besides(const std::vector<int>& stopping) {
     std::vector<int> warnings;
     for (const int signal : {SIGUSR1, SIGUSR2})
@@ -83,7 +84,7 @@ std::string accepted() {
     return "accepted are " + describe_signals({known_signals.begin(), known_signals.end()});
 }
 
-/// Requires: the other two are chosen.
+/// Requires: the other two lists are chosen.
 Result<> choose_preemption(SignalChoice& choice, const Options& options) {
     const auto given = options.find("preempt-signal");
     if (!given) return {};

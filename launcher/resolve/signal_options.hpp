@@ -11,18 +11,19 @@ namespace ddprun::launcher {
 
 /// The values of `--signals-to-handle`, `--signals-to-forward` and `--preempt-signal`.
 struct SignalChoice {
-    /// These stop the job; what is neither here nor below keeps its default action.
+    /// Signals that stop the job; a signal in neither list keeps its default action.
     From<std::vector<int>> stopping;
-    /// These are sent on to the workers and have no other effect.
+    /// Signals that are forwarded to the workers and have no other effect.
     From<std::vector<int>> forwarded;
-    /// All ranks save before the node that gets it stops; 0: none besides SIGTERM.
+    /// When a node gets this signal, all ranks save before the node stops; 0: only SIGTERM does
+    /// that.
     From<int> preemption;
-    /// One sentence for each unknown name: as with torchrun a warning, not an error.
+    /// One sentence for each unknown name: a warning instead of an error, as in torchrun.
     std::vector<std::string> warnings;
 };
 
-/// A task of a Slurm step sends on what it is warned by, unless it is said otherwise: Slurm may
-/// signal the tasks only. On error the context reads "option: 'given': ...".
+/// Reads the options. In a task of a Slurm step a warning signal is forwarded by default, since
+/// Slurm may signal the tasks only. On error the context reads "option: 'given': ...".
 Result<SignalChoice> signal_choice(const Options& options, bool is_slurm_task);
 
 /// "SIGTERM,SIGINT", "none".

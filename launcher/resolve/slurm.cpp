@@ -72,7 +72,7 @@ std::string first_host_of(std::string_view list) {
 std::string switches_of(std::string_view address, std::string_view pattern) {
     const auto levels = split(pattern, '.');
     auto parts = split(address, '.');
-    // The name of the node, which may have dots, is the last level.
+    // The node's name, which may contain dots, is the last level.
     parts.resize(std::min(parts.size(), levels.size() - 1));
     return short_list(parts, {parts.size(), "/"});
 }
@@ -110,7 +110,7 @@ Result<std::optional<SlurmStep>> read_slurm_step(const Environment& environment)
         return done.error();
     if (auto done = read("SLURM_STEP_NUM_TASKS", 1, most_tasks, step.tasks); !done)
         return done.error();
-    // Most steps have one task, and nothing more is of interest.
+    // Most steps have one task; then nothing else matters.
     if (step.nodes == 1 && step.tasks == 1) return none;
     if (auto done = read("SLURM_JOB_ID", 0, most, step.job); !done) return done.error();
     if (auto done = read("SLURM_STEP_ID", 0, most, step.step); !done) return done.error();

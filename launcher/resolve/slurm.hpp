@@ -11,7 +11,7 @@
 
 namespace ddprun::launcher {
 
-/// Where the first node of a Slurm step serves: below the ephemeral range.
+/// The first port of a Slurm step's first node: below the ephemeral range.
 inline constexpr std::uint16_t first_slurm_port = 30'000;
 inline constexpr int slurm_port_count = 2'700;
 
@@ -23,34 +23,34 @@ struct SlurmStep {
     std::string restarts;
     int nodes = 1;
     int tasks = 1;
-    /// Place of this node in the step, from 0.
+    /// The index of this node in the step, from 0.
     int node = 0;
     std::string first_host;
 
     std::string name() const;
-    /// Where node 0 serves: a port of this step among `count` from `first` on, so that steps which
-    /// share a node seldom meet.
+    /// The port of node 0: one of `count` ports from `first` on, chosen by the step, so that steps
+    /// which share a node seldom collide.
     std::uint16_t port(std::uint16_t first, int count) const;
 };
 
-/// Only SLURM_STEP_* say that srun has started one ddprun per task: in a batch script the
-/// allocation's variables are set as well, and it is one process. Nothing is read in a worker of
-/// another launcher, which has inherited them. Fails when a variable cannot be read.
+/// Reads SLURM_STEP_*, the only variables which show that srun started one ddprun per task: in a
+/// batch script, a single process, the allocation's variables are set as well. None in a worker of
+/// another launcher, which has inherited the variables. Fails when a variable cannot be parsed.
 Result<std::optional<SlurmStep>> read_slurm_step(const Environment& environment);
 
-/// This process is a task of a Slurm step, which starts one for each place.
+/// Whether this process is a task of a Slurm step, which starts one for each place.
 bool is_slurm_task(const Environment& environment);
 
-/// Slurm without control groups sends a step's signals to every process of it; with them, to its
-/// tasks only. `own_cgroups`: the kernel's list of this process's groups.
+/// Whether Slurm sends a step's signals to every process of it: it does without control groups;
+/// with them it signals only the tasks. `own_cgroups`: the kernel's list of this process's groups.
 bool signals_every_process(const Environment& environment, std::string_view own_cgroups);
 
 /// "n[001-128,130],gpu-a[7-9]" -> "n001"; empty: not a list of hosts. Grammar: slurm.conf(5) and
 /// srun(1), "hostlist".
 std::string first_host_of(std::string_view list);
 
-/// SLURM_TOPOLOGY_ADDR and its pattern: "s0.s4.n7" by "switch.switch.node" -> "s0/s4". Empty: Slurm
-/// knows no switches.
+/// Parses SLURM_TOPOLOGY_ADDR by its pattern: "s0.s4.n7" by "switch.switch.node" -> "s0/s4". Empty:
+/// Slurm knows no switches.
 std::string switches_of(std::string_view address, std::string_view pattern);
 
 }  // namespace ddprun::launcher

@@ -98,12 +98,12 @@ std::string with_origin(const char* name, const From<Duration>& limit) {
     return std::string{name} + " (" + describe_seconds(limit.value) + " s, " + limit.origin + ")";
 }
 
-/// Only a limit that was given can contradict another one; a default cannot.
+/// Only a given limit can contradict another one; a default cannot.
 bool was_chosen(const From<Duration>& limit) {
     return limit.origin != by_default;
 }
 
-/// A scheduler that shows its kill delay in no variable, with the usual delay.
+/// A scheduler that shows its kill delay in no variable, with its usual delay.
 struct Scheduler {
     const char* variable;
     const char* name;

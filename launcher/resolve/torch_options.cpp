@@ -49,7 +49,8 @@ Result<> read_start_method(Resolving& job) {
     return {};
 }
 
-/// A name that torchrun does not know ends it; here every plug-in is one that cannot be loaded.
+/// torchrun fails at a name that it does not know; here no plug-in can be loaded, so every name
+/// fails.
 Result<> read_plugins(Resolving& job) {
     const auto handler = job.options.find("event-log-handler");
     if (handler && handler->text != "null")
@@ -68,7 +69,8 @@ Result<> read_plugins(Resolving& job) {
     return {};
 }
 
-/// torch's watchdog is a pipe that its launcher reads; here a script's timers would block on it.
+/// torch's watchdog is a pipe that its launcher reads; here nothing would read it, and a script's
+/// timers would block.
 void read_watchdog(Resolving& job) {
     const std::string variable = "TORCHELASTIC_ENABLE_FILE_TIMER";
     if (value_of(job.system.environment, variable).value_or("") != "1") return;

@@ -24,15 +24,15 @@ std::string joined(const std::string& folder, const std::string& name) {
     return folder.ends_with('/') ? folder + name : folder + "/" + name;
 }
 
-/// As execvp searches, but without starting anything.
+/// Searches like execvp, without starting anything.
 class Search {
 public:
     Search(const Environment& environment, const LookAt& look_at)
         : path_(value_of(environment, "PATH").value_or("/usr/local/bin:/usr/bin:/bin")),
           look_at_(look_at) {}
 
-    /// The program called `name`, searched in PATH unless it has a slash. `is_blocked` is set when
-    /// something of that name is there but cannot be executed.
+    /// The program called `name`, searched in PATH unless it has a slash. Sets `is_blocked` when a
+    /// file of that name exists but cannot be executed.
     std::optional<std::string> find(const std::string& name, bool& is_blocked) const {
         if (name.find('/') != std::string::npos) return accept(name, is_blocked);
         auto rest = path_;
@@ -60,7 +60,7 @@ private:
 struct FoundPython {
     std::string path;
     std::string origin;
-    /// Empty, or that VIRTUAL_ENV or CONDA_PREFIX and PATH mean different ones.
+    /// Empty, or a warning that VIRTUAL_ENV or CONDA_PREFIX and PATH name different interpreters.
     std::string warning;
 };
 
@@ -79,7 +79,7 @@ std::string folder_of(const std::string& path) {
     return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-/// Chooses the interpreter in the order of docs/command-line.md: what was given, then the nearest.
+/// Chooses the interpreter in the order of docs/command-line.md: the given one, then the nearest.
 class PythonChoice {
 public:
     PythonChoice(
@@ -106,8 +106,8 @@ public:
         add_environment(own, "beside ddprun, in its environment");
         add_active();
         if (is_linked) add_environment(target, "beside the target of " + request_.own_path);
-        // In conda's base ddprun is a program for every environment, and base is active in most
-        // shells without having been asked for.
+        // A ddprun in conda's base serves every environment, and base is active in most shells by
+        // default.
         std::stable_partition(places_.begin(), places_.end(), [this](const FoundPython& place) {
             return !look_at_(folder_of(place.path) + "/../condabin").exists;
         });
@@ -132,8 +132,8 @@ private:
             places_.push_back({python, origin, ""});
     }
 
-    /// An interpreter that programs were installed beside. The system's own folders hold programs
-    /// for whatever Python.
+    /// The interpreter of a folder into which programs were installed. The system's own folders do
+    /// not count: their programs may belong to any Python.
     void add_plain(const std::string& bin, const std::string& origin) {
         if (bin.empty() || bin == "/usr/bin" || bin == "/bin") return;
         for (const auto* name : {"/python3", "/python"})
@@ -143,8 +143,8 @@ private:
             }
     }
 
-    /// The active environment; a container's may be on PATH only. A variable can be older than
-    /// PATH: of two, the one that PATH agrees with; if PATH agrees with none, another environment
+    /// Adds the active environment; in a container it may be on PATH only. A variable can be older
+    /// than PATH, so the variable that agrees with PATH counts. If none agrees: another environment
     /// on PATH, else the variable's.
     void add_active() {
         std::vector<FoundPython> named;
@@ -167,7 +167,7 @@ private:
             active = *agreeing;
         else if (is_first_on_path)
             active = *on_path_;
-        // A shim (pyenv, asdf, mise) starts what the environment names.
+        // A shim (pyenv, asdf, mise) starts the interpreter that the environment selects.
         const bool is_shim = on_path_ && folder_of(on_path_->path).ends_with("/shims");
         if (on_path_ && !is_shim && agreeing != named.begin()) {
             const auto& stale = named.front();
@@ -188,11 +188,11 @@ private:
     const LookAt& look_at_;
     const Search search_;
     std::optional<FoundPython> on_path_;
-    /// The nearest first.
+    /// Nearest first.
     std::vector<FoundPython> places_;
 };
 
-/// `ddprun ps` runs a script named `ps`, and where there is none another program was meant.
+/// `ddprun ps` runs a script named `ps`; if there is none, the program was probably meant.
 std::string advice_without(const std::string& script) {
     for (const auto& row : ctl::command_table())
         if (row.name == script) return "did you mean ddprunctl " + script + "?";
@@ -232,7 +232,7 @@ Result<WorkerCommand> program_command(
         "give its path, with a slash if it lies in this folder");
 }
 
-/// A compiled program, which no interpreter can run.
+/// Handles a compiled program, which no interpreter can run.
 Result<WorkerCommand> machine_code_command(const CommandRequest& request, const PathLook& look) {
     const auto& path = request.words.front();
     if (!is_program(look))
@@ -268,8 +268,8 @@ Result<WorkerCommand> find_worker_command(
     const auto python = PythonChoice(request, environment, look_at).find();
     if (!python) return python.error();
 
-    // The environment's own python must see the path it was started by: it finds its packages
-    // from there. So argv[0] is the path and links are not followed.
+    // Python finds its environment's packages by the path by which it was started. So argv[0] is
+    // that path, and links are not followed.
     WorkerCommand command{python->path, {python->path, "-u"}, python->origin, python->warning};
     if (request.is_module) command.arguments.emplace_back("-m");
     command.arguments.insert(command.arguments.end(), request.words.begin(), request.words.end());

@@ -15,7 +15,7 @@
 namespace ddprun::launcher {
 namespace {
 
-/// Counts at most once: without the driver's own folder a program has to be started for it.
+/// Counts GPUs at most once: without the driver's folder counting needs to start a program.
 class Gpus {
 public:
     explicit Gpus(const Resolving& job) : job_(job) {}
@@ -28,7 +28,7 @@ public:
         const std::string variable = agent::visible_variable(job_.spec.environment);
         const auto found = job_.spec.environment.find(variable);
         if (found == job_.spec.environment.end()) return count();
-        // AMD's GPUs are not counted: their list is taken as it is.
+        // AMD's GPUs are not counted: their list is used unchecked.
         const bool is_counted = variable == "CUDA_VISIBLE_DEVICES";
         const int known = is_counted ? count() : std::numeric_limits<int>::max();
         return static_cast<int>(agent::visible_devices(found->second, known).size());
@@ -39,14 +39,14 @@ private:
     std::optional<int> count_;
 };
 
-/// Returns how many devices; 0: the option was not given.
+/// Returns the number of devices; 0: the option was not given.
 Result<int> choose_devices(Resolving& job, Gpus& gpus) {
     const auto given = job.options.find("devices");
     if (!given) return 0;
     const auto devices = parse_devices(given->text, gpus.count());
     if (!devices)
         return Failure{devices.error().code, given->origin + ": " + devices.error().context};
-    // Where ROCm's own variable has a value it counts before the other one.
+    // If ROCm's own variable has a value, it takes precedence over the other one.
     const std::string variable = agent::visible_variable(job.spec.environment);
     job.change_environment("CUDA_VISIBLE_DEVICES", device_list(*devices), given->origin);
     if (variable != "CUDA_VISIBLE_DEVICES")
@@ -101,9 +101,9 @@ Result<From<int>> count_workers(Resolving& job, Gpus& gpus, int device_count) {
     return From<int>{*number, given->origin};
 }
 
-/// NCCL refuses two ranks on one GPU of one host. With a host name of its own for each rank (set by
-/// the agent), NCCL connects them over sockets. Transports that cannot work between them are turned
-/// off, and each rank uses little of the GPU, since the others need it at the same time.
+/// NCCL refuses two ranks on one GPU of one host. The agent gives each rank a different host name,
+/// so NCCL connects them over sockets. Transports that cannot work between them are turned off, and
+/// each rank uses little of the GPU, since the others need it at the same time.
 constexpr std::array<std::pair<const char*, const char*>, 11> shared_gpu_variables{{
     {"NCCL_NET", "Socket"},
     {"NCCL_IB_DISABLE", "1"},
@@ -129,7 +129,7 @@ Result<> share_gpus(Resolving& job) {
     job.change_environment("DDPRUN_SHARE_GPU", "1", flag->origin);
     const bool is_one_node = job.spec.nodes.value.max == 1;
     for (const auto& [name, value] : shared_gpu_variables) {
-        // The loopback interface does not connect nodes.
+        // The loopback interface cannot connect different nodes.
         const bool is_for_one_node = std::string_view{name} == "NCCL_SOCKET_IFNAME";
         if (is_for_one_node && !is_one_node) continue;
         if (!value_of(job.spec.environment, name))
@@ -138,7 +138,7 @@ Result<> share_gpus(Resolving& job) {
     return {};
 }
 
-/// Each worker will see one entry of the list, which must be long enough.
+/// Each worker sees one entry of the list, so the list must be long enough.
 Result<> check_virtual_ranks(const Resolving& job) {
     const auto flag = job.options.find("virtual-local-rank");
     const std::string variable = agent::visible_variable(job.spec.environment);
@@ -217,7 +217,7 @@ Result<> resolve_worker_environment(Resolving& job) {
     spec.shares_store = {is_shared, unshared ? "TORCH_DISABLE_SHARE_RDZV_TCP_STORE" : by_default};
 
     // torchrun's rule: without it every worker would start as many threads as there are cores, and
-    // they would compete for them.
+    // they would compete.
     if (spec.nproc.value > 1 && !job.system.environment.contains("OMP_NUM_THREADS")) {
         job.change_environment("OMP_NUM_THREADS", "1", "unset, and more than one worker");
         job.note(

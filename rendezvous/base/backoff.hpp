@@ -6,8 +6,8 @@
 
 namespace ddprun {
 
-/// Pauses between attempts: doubling from `first` to `longest`, each shortened by up to a half at
-/// random so that a thousand clients do not come back in one wave.
+/// Pauses between attempts: doubling from `first` to `longest`, each shortened at random by up to a
+/// half, so that a thousand clients do not reconnect at the same moment.
 class Backoff {
 public:
     Backoff(Duration first, Duration longest) : first_(first), longest_(longest), next_(first) {}

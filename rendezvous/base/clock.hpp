@@ -5,8 +5,8 @@
 
 namespace ddprun {
 
-/// The only way to learn the time. Shells call it: the driver once per event, the blocking client
-/// for its deadlines. Pure code gets the answer as an argument.
+/// The only way to read the time. Shells call it: the driver once per event, the blocking client
+/// for its deadlines. Pure code gets the time as an argument.
 struct Clock {
     static Instant now();
 };

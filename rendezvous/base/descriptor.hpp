@@ -7,7 +7,7 @@
 
 namespace ddprun {
 
-/// A file descriptor that is closed with it.
+/// Owns a file descriptor; the destructor closes it.
 class Descriptor {
 public:
     Descriptor() = default;

@@ -6,8 +6,8 @@
 /// Every exit code of `ddprun`, and what it means. Code that ends a job takes the number from here;
 /// the table in docs/exit-codes.md is compared with `table` by a test.
 ///
-/// A job that failed by a worker ends with that worker's own code, or `killed_by` its signal, so
-/// any other number means what it means in that program.
+/// A job that fails because of a worker ends with that worker's exit code, or `killed_by` its
+/// signal. So any number not listed here has the meaning that the worker's program gives it.
 namespace ddprun::exit_codes {
 
 inline constexpr int success = 0;
@@ -25,7 +25,7 @@ inline constexpr int hung = 88;
 inline constexpr int unfit = 89;
 inline constexpr int not_executable = 126;
 inline constexpr int not_found = 127;
-/// A worker that failed without a code of its own: it could not be started, or not be connected.
+/// A worker that failed without an exit code: it could not be started, or could not connect.
 inline constexpr int failed = 1;
 
 /// The `$?` of a process that a signal ended.
@@ -33,7 +33,7 @@ constexpr int killed_by(int signal) {
     return 128 + signal;
 }
 
-/// What torchrun ends a job with: 1 for whatever went wrong.
+/// The exit code that torchrun would use for the job: 1 for every failure.
 constexpr int as_torchrun(int code) {
     return code == success ? success : failed;
 }

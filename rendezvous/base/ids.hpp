@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-/// 128 random bits that name something for ever: a node's life, a job's incarnation.
+/// 128 random bits that identify something uniquely: one life of a node, an incarnation of a job.
 /// Written as 32 lower-case hexadecimal digits.
 class Nonce {
 public:
@@ -28,7 +28,8 @@ private:
     std::array<std::uint8_t, 16> bytes_{};
 };
 
-/// One accepted connection of one server, in order of arrival; never reused while it runs.
+/// One accepted connection of one server, numbered in order of arrival; numbers are not reused
+/// while the server runs.
 struct ConnectionId {
     std::uint64_t value = 0;
     auto operator<=>(const ConnectionId&) const = default;

@@ -41,7 +41,7 @@ std::size_t character_bytes(std::string_view text, std::size_t at) {
     return 0;
 }
 
-/// How many bytes a character that begins so has.
+/// The length of a character that begins with this byte.
 std::size_t announced_bytes(unsigned char first) {
     if (first >= 0xF0 && first <= 0xF4) return 4;
     if (first >= 0xE0 && first <= 0xEF) return 3;

@@ -5,15 +5,15 @@
 #include <string>
 #include <string_view>
 
-/// Bytes of any kind as text that every JSON parser accepts.
+/// Arbitrary bytes as text that every JSON parser accepts.
 namespace ddprun {
 
-/// Appends `value` as a JSON string, with its quotes: escaped, with U+FFFD for what is not UTF-8;
-/// printable as it is (printable.hpp).
+/// Appends `value` as a JSON string, with its quotes: escaped, with U+FFFD for bytes that are not
+/// UTF-8. Printable characters stay (printable.hpp).
 void append_json_string(std::string& out, std::string_view value);
 
-/// How many of the bytes there are before a character that begins at the end and is not complete:
-/// where a text may be cut without breaking a character. What is not UTF-8 anyway is not held back.
+/// The length of the bytes without an incomplete character at their end: there a text may be cut
+/// without breaking a character. Bytes that are not UTF-8 are not held back.
 std::size_t whole_character_bytes(std::string_view text);
 
 }  // namespace ddprun

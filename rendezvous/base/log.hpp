@@ -49,9 +49,9 @@ bool is_enabled(Level level);
 void set_sink(std::function<void(std::string line)> sink);
 
 /// Every line is a JSON object from now on: time, `common` (the run, the host), stream "ddprun",
-/// level, event, the event's fields, and as `message` what the text line would say.
+/// level, event, the event's fields, and as `message` the text line.
 void use_json(Fields common);
-/// And as text again.
+/// Every line is text again.
 void use_text();
 
 void write(Level level, std::string_view event, Fields fields);

@@ -38,8 +38,8 @@ inline std::optional<Instant> earliest(std::optional<Instant> a, std::optional<I
     return *a < *b ? a : b;
 }
 
-/// Aborts the program with the text when a machine contradicts itself. Stays on in release: a
-/// launcher that has lost track of its workers must not go on.
+/// Aborts the program with the text when a machine's state is inconsistent. Also active in release
+/// builds: a launcher that has lost track of its workers must not continue.
 [[noreturn]] void contradiction(const char* what, const char* file, int line);
 
 inline void require(

@@ -3,11 +3,11 @@
 
 namespace ddprun {
 
-/// Takes a piece of memory, if this process has none in reserve. It is given back when an
-/// allocation fails, which then succeeds unless it is a big one: so a step that is half done can be
-/// ended, with its destructors that allocate (those of a JSON document do) and its log lines.
-/// Called at the start and after each step; false if there is no memory for it: less must be held
-/// then. Any thread.
+/// Allocates a reserve of memory if this process has none. When an allocation fails, the reserve is
+/// freed, and the allocation then succeeds unless it is large. So a half-done step can be ended,
+/// including destructors that allocate (such as those of a JSON document) and its log lines. Called
+/// at the start and after each step. False when there is no memory for the reserve: then the caller
+/// must hold less. Any thread.
 bool keep_memory_reserve();
 
 }  // namespace ddprun

@@ -7,8 +7,9 @@
 
 namespace ddprun {
 
-/// The candidate a person most likely meant by `typed`: fewest single-character edits, at most a
-/// third of its length; dashes and underscores count as the same. Ties go to the earlier one.
+/// The candidate that `typed` most likely meant: the one with the fewest single-character edits, at
+/// most a third of its length. Dashes and underscores count as equal. Ties go to the earlier
+/// candidate.
 std::optional<std::string_view> nearest(
     std::string_view typed, std::span<const std::string_view> candidates);
 

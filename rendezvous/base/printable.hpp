@@ -5,16 +5,16 @@
 #include <string>
 #include <string_view>
 
-/// The one rule for text of others on a screen, in a log and on a page: none of it can move a
-/// cursor, begin an escape sequence, or change the direction of what is written around it.
+/// The one rule for foreign text on a screen, in a log and on a page: it cannot move a cursor,
+/// begin an escape sequence, or change the direction of the text around it.
 namespace ddprun {
 
-/// How many bytes at the beginning of `text` must not be shown as they are: a control character
-/// (tab and newline are none), one of U+0080 to U+009F, a mark of direction, a line or paragraph
-/// separator. 0: it begins with something else, or is empty.
+/// The length of an unprintable sequence at the beginning of `text`: a control character (except
+/// tab and newline), one of U+0080 to U+009F, a mark of direction, a line or paragraph separator. 0
+/// when the text begins with something else, or is empty.
 std::size_t unprintable_bytes(std::string_view text);
 
-/// With `?` for each of them.
+/// The text with `?` for each unprintable sequence.
 std::string printable(std::string_view text);
 
 /// The same on one line, a blank for each tab and newline: a cell of a table, a field of a line.

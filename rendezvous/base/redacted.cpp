@@ -40,7 +40,7 @@ constexpr std::array beginnings{
     "AKIA"sv,
     "ASIA"sv,
     "eyJ"sv};
-/// A shorter word that begins so is a word.
+/// A shorter word with such a beginning is an ordinary word.
 constexpr std::size_t shortest_token = 16;
 
 bool is_of_word(char c) {
@@ -85,7 +85,7 @@ std::size_t separator_bytes(std::string_view text) {
     return before + 1 + length_while(text.substr(before + 1), is_blank_or_quote);
 }
 
-/// A value, with the word before it that only says of what kind it is.
+/// The length of a value, including a word before it that only names its kind.
 std::size_t value_bytes(std::string_view text) {
     const auto size = length_while(text, [](char c) { return !ends_value(c); });
     for (const auto scheme : {"Bearer"sv, "Basic"sv, "bearer"sv, "basic"sv})
@@ -94,7 +94,7 @@ std::size_t value_bytes(std::string_view text) {
     return size;
 }
 
-/// Of "//user:password@host" the bytes before the password and of it.
+/// In "//user:password@host": the bytes before the password, and those of the password.
 struct Password {
     std::size_t at = 0;
     std::size_t bytes = 0;

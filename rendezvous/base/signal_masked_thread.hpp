@@ -8,13 +8,13 @@
 
 namespace ddprun {
 
-/// While it exists, no signal is delivered to this thread, nor ever to threads that it starts
-/// meanwhile.
+/// While it exists, no signal is delivered to this thread; threads that are started meanwhile never
+/// get one.
 class SignalsMasked {
 public:
     enum class Except {
         none,
-        /// Those that a thread causes itself: a fault, a profiler's tick.
+        /// signals that a thread causes itself: a fault, a profiler's tick
         own,
     };
 
@@ -34,8 +34,8 @@ private:
     sigset_t before_{};
 };
 
-/// Starts a thread that gets no signal except those that it causes itself, so that the program's
-/// signals reach the program's own threads.
+/// Starts a thread that gets no signal except those that it causes itself, so the program's signals
+/// reach the program's own threads.
 template <class Body>
 std::thread start_signal_masked_thread(Body body) {
     const SignalsMasked masked;

@@ -8,7 +8,7 @@
 namespace ddprun {
 namespace {
 
-/// The limit of the control group that a container is, or empty.
+/// The pids limit of the container's control group; empty when there is none.
 std::string pids_max() {
     for (const auto* path : {"/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"}) {
         std::ifstream file(path);

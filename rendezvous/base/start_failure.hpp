@@ -6,8 +6,8 @@
 
 namespace ddprun {
 
-/// Why a thread or a process could not be started: the limits that apply, if the code is the
-/// system's for reaching one (EAGAIN), else `otherwise`.
+/// Why a thread or a process could not be started: the limits that apply when the system's code
+/// means that a limit was reached (EAGAIN), else `otherwise`.
 std::string describe_start_failure(const std::error_code& code, const std::string& otherwise);
 
 }  // namespace ddprun

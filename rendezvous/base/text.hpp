@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-/// Numbers and lists as text, the same on every screen and in every log; and what every small
-/// reader of text begins with.
+/// Numbers and lists as text, the same on every screen and in every log, and the basics of every
+/// small text parser.
 namespace ddprun {
 
 /// "SIGTERM"; "SIGRTMIN+3"; "signal 99" for a number without a name.
@@ -23,19 +23,19 @@ std::string seconds_text(Duration length);
 /// Without the blanks around it.
 std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
 
-/// The word as a shell needs it typed: in single quotes, unless no common shell expands any of its
+/// The word quoted for a shell: in single quotes, unless no common shell expands any of its
 /// characters ("[" and "^" are expanded by some).
 std::string shell_word(std::string_view text);
 
 /// How a list is shortened: "a, b and 3 more".
 struct Shortening {
-    /// So many items are named.
+    /// How many items are named.
     std::size_t most;
     std::string_view between = ", ";
     std::string_view before_rest = " and ";
 };
 
-/// The first items, each as `text_of` gives it, and the number of the others.
+/// The first items, each formatted by `text_of`, and the number of the others.
 template <class Items, class TextOf = std::identity>
 std::string short_list(const Items& items, const Shortening& by, TextOf text_of = {}) {
     std::string text;
@@ -50,7 +50,7 @@ std::string short_list(const Items& items, const Shortening& by, TextOf text_of 
     return text;
 }
 
-/// All between the separators, empty parts included; a text without one is one part.
+/// All parts between the separators, including empty ones; a text without a separator is one part.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
 }  // namespace ddprun

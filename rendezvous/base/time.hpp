@@ -36,7 +36,7 @@ inline Duration from_seconds(double seconds) {
     return Duration{std::llround(seconds * 1e9)};
 }
 
-/// Where on the kernel's clock this moment lies, for pages shared between processes.
+/// This moment in nanoseconds of the kernel's clock, for pages shared between processes.
 inline std::int64_t nanoseconds_since_boot(Instant moment) {
     return moment.time_since_epoch().count();
 }

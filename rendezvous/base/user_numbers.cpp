@@ -14,7 +14,7 @@ namespace {
 
 /// -1 is no user.
 constexpr std::uint64_t all_users = 0xFFFF'FFFFU;
-/// Of a kernel that was given no other one.
+/// The kernel's default.
 constexpr std::uint64_t usual_overflow = 65'534;
 
 std::optional<std::uint64_t> number_in(std::string_view text) {

@@ -5,7 +5,7 @@
 
 namespace ddprun {
 
-/// What the kernel says of the users of a process's user namespace; either may be empty.
+/// The kernel's facts about the users of a process's user namespace; either may be empty.
 struct UserNumbers {
     /// /proc/self/uid_map
     std::string_view map;
@@ -13,8 +13,8 @@ struct UserNumbers {
     std::string_view overflow;
 };
 
-/// Whether the number of a user, as the kernel gives it, means one user. In a user namespace all
-/// users that have no number there appear under the same one (65534, as a rule).
+/// Whether a uid from the kernel identifies a single user. In a user namespace all users without a
+/// mapping appear under the same uid (usually 65534).
 bool means_one_user(unsigned user, const UserNumbers& numbers);
 
 }  // namespace ddprun

@@ -8,10 +8,10 @@ namespace ddprun::build {
 
 /// "0.1.0"
 extern const std::string_view version;
-/// The first 12 digits of the commit that was built, "-dirty" after them if files differed from it;
-/// empty where the sources are no git checkout.
+/// The first 12 digits of the built commit, followed by "-dirty" if files differed from it; empty
+/// when the sources are no git checkout.
 extern const std::string_view commit;
-/// "static" where the programs are linked so, else "dynamic"
+/// "static" or "dynamic": how the programs are linked.
 extern const std::string_view linkage;
 /// "g++ 12.2.0" or "clang 14.0.6"
 extern const std::string_view compiler;

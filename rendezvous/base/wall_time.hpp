@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-/// The time of day, for people and log files: nothing is decided by it, except how far away a
-/// moment is that a scheduler gives in it.
+/// The time of day, for people and log files. It decides nothing, except how far away a moment is
+/// that a scheduler gives as a time of day.
 namespace ddprun {
 
 /// "12:03:07.113", local.
@@ -17,7 +17,7 @@ std::string utc_time();
 /// "Sat, 21 Nov 2026 12:03:07 GMT", as HTTP writes it.
 std::string http_date();
 
-/// Since 1970.
+/// Milliseconds since 1970.
 std::int64_t unix_milliseconds();
 
 }  // namespace ddprun

@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-/// The number that all of the text is, without a plus sign or blanks; nothing where it is none, or
-/// is too big for the type.
+/// Parses the whole text as a number, without a plus sign or blanks. None when it is no number, or
+/// too big for the type.
 template <class Number>
 std::optional<Number> whole_number(std::string_view text, int base = 10) {
     Number number{};

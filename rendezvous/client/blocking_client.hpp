@@ -16,11 +16,11 @@
 namespace ddprun::client {
 
 /// A connection to a c10d store on a blocking thread: ours or PyTorch's (2.2 or newer). Every call
-/// has a deadline, also where PyTorch's own client waits for ever.
+/// has a deadline, even those in which PyTorch's own client waits for ever.
 ///
 /// For one thread at a time. After an error other than a WAIT that timed out, the connection is
 /// closed and every further call fails with the same error: the position in the stream is lost.
-/// Signals do not interrupt it, and a server that is gone raises no SIGPIPE.
+/// Signals do not interrupt a call, and a server that is gone raises no SIGPIPE.
 class BlockingClient {
 public:
     /// Connects and greets. Tries every address of the host, resolving names each time, until it
@@ -43,7 +43,7 @@ public:
     /// is cancelled and the connection stays usable.
     Result<bool> wait(const wire::Request& request, Duration timeout);
 
-    /// Where this is connected to, as numbers: for messages.
+    /// The numeric address of the server, for messages.
     const Endpoint& server() const { return server_; }
 
 private:
@@ -58,7 +58,7 @@ private:
     Result<wire::Reply> ask_any(const wire::Request& request, Duration timeout);
     Result<> send_until(const wire::Request& request, Instant deadline);
     Result<> flush(Instant deadline);
-    /// The next reply; nothing if the deadline came first.
+    /// The next reply; none when the deadline has passed first.
     Result<std::optional<wire::Reply>> receive(Instant deadline);
     Result<> cancel_wait();
     Failure fail(error_code code, const std::string& what);

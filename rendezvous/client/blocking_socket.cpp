@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t chunk_bytes = 64 * 1024;
 
-/// Rounded up, so that a wait never ends before its deadline; long ones are waited for in pieces.
+/// Rounded up, so that a wait never ends before its deadline; a long wait is split.
 int milliseconds_until(Instant deadline) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     const std::chrono::milliseconds longest = std::chrono::hours{1};
@@ -85,7 +85,7 @@ Result<BlockingSocket> BlockingSocket::connect(const Address& address, Instant d
 
     const auto* target = reinterpret_cast<const sockaddr*>(&address.storage);
     if (::connect(socket.descriptor_, target, address.size) != 0) {
-        // An interrupted connect goes on by itself, like one that does not block.
+        // An interrupted connect continues in the kernel, like a non-blocking one.
         if (errno != EINPROGRESS && errno != EINTR) return Failure{system_code(errno), context()};
         if (!socket.is_ready(POLLOUT, deadline)) return Failure{system_code(ETIMEDOUT), context()};
         int error = 0;

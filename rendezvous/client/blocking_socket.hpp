@@ -13,15 +13,15 @@
 
 namespace ddprun::client {
 
-/// A connected TCP socket whose every step ends at a deadline. Undisturbed by signals; a peer that
-/// is gone is an error and not a SIGPIPE. No Asio: trainers link this.
+/// A connected TCP socket whose every operation ends at a deadline. Signals do not disturb it; a
+/// peer that is gone is an error and not a SIGPIPE. Without Asio, since trainers link this.
 class BlockingSocket {
 public:
     struct Address {
         sockaddr_storage storage{};
         socklen_t size = 0;
 
-        /// As numbers, IPv4-mapped unwrapped.
+        /// The numeric address, with IPv4-mapped addresses unwrapped.
         Endpoint to_endpoint() const;
     };
 
@@ -33,15 +33,15 @@ public:
     BlockingSocket& operator=(BlockingSocket&& other) noexcept;
     ~BlockingSocket();
 
-    /// Sends all of it, or fails; past the deadline with ETIMEDOUT.
+    /// Sends all bytes or fails; past the deadline with ETIMEDOUT.
     Result<> send(std::string_view bytes, Instant deadline);
-    /// What has arrived, at least one byte; empty if the deadline came first. The end of the stream
-    /// is `Error::server_closed`. Valid until the next call.
+    /// Returns received bytes, at least one; empty when the deadline has passed first. The end of
+    /// the stream is `Error::server_closed`. Valid until the next call.
     Result<std::string_view> receive(Instant deadline);
 
 private:
     explicit BlockingSocket(int descriptor) : descriptor_(descriptor) {}
-    /// False if the deadline came first. Looks at least once.
+    /// False when the deadline has passed first. Polls at least once.
     bool is_ready(short events, Instant deadline) const;
 
     int descriptor_ = -1;

@@ -9,11 +9,11 @@
 
 namespace ddprun::client {
 
-/// The errors of a store client besides the system's own and a wait that timed out (ETIMEDOUT).
+/// The errors of a store client, other than the system's and a wait that timed out (ETIMEDOUT).
 enum class Error {
     name_not_resolved = 1,
-    /// The server ended the connection: it is gone, or it refuses a request in the only way the
-    /// protocol has.
+    /// The server ended the connection: it has ended, or it refuses a request in the only way that
+    /// the protocol has.
     server_closed,
     /// Connected, but no reply came in time. The connection is closed.
     no_answer,

@@ -36,13 +36,13 @@ public:
     void sent(std::size_t bytes);
 
     void receive(std::string_view bytes) { decoder_.append(bytes); }
-    /// The next reply, or nothing yet, or an error, after which the connection is of no use.
-    /// Unrequested bytes are an error: the peer is not a store.
+    /// The next reply, or nothing yet, or an error, after which the connection cannot be used.
+    /// Unrequested bytes are an error, since the peer is no store.
     Result<std::optional<wire::Reply>> next();
 
     /// The greeting was answered, or needs no answer.
     bool is_greeted() const { return !pong_; }
-    /// Requests whose replies are still to come.
+    /// The number of requests whose replies have not arrived yet.
     std::size_t awaited_count() const { return awaited_.size(); }
 
 private:

@@ -36,7 +36,8 @@ ConnectError connect_error_of(const error_code& ec) {
                                                         : ConnectError::no_answer;
 }
 
-/// Of the failures at several addresses the most specific one: a machine that refused is there.
+/// Of the failures at several addresses the most specific one counts: a refusal shows that the
+/// machine exists.
 Closed more_specific(const std::optional<Closed>& earlier, Closed later) {
     return earlier && earlier->error == ConnectError::refused ? *earlier : later;
 }
@@ -68,7 +69,7 @@ public:
 
     void start();
     void send(const control::AgentMessage& message);
-    /// No hook is called any more; what is queued is still written.
+    /// No hook is called any more; queued messages are still written.
     void end();
     bool is_open() const { return is_open_ && !is_over_ && !is_ending_; }
 
@@ -80,33 +81,34 @@ private:
     void receive(std::string_view bytes);
     void not_secure(const Failure& failure);
     void understand(std::string_view bytes);
-    /// The first frame: hello, or why not.
+    /// Handles the first frame: hello, or the reason for a refusal.
     void greeted(control::ServerMessage message);
     void no_hello(ConnectError error, const std::string& why);
     void write();
     void wrote(const error_code& ec, std::size_t frame_count);
     /// Closes the connection and reports why to the owner.
     void close(ConnectError error, std::string reason);
-    /// Ends it: `shutdown` first, since the keeper's duplicate keeps a closed socket open.
+    /// Ends the connection by `shutdown` first, since the keeper's duplicate keeps a closed socket
+    /// open.
     void shut();
 
     Endpoint endpoint_;
     Hooks hooks_;
     Duration greeting_timeout_;
     std::optional<Security> security_;
-    /// With `security_`, once connected.
+    /// Set once connected, when there is `security_`.
     std::optional<tls::Session> tls_;
     net::Tcp::socket socket_;
     std::string peer_;
     control::ServerMessageDecoder decoder_;
     /// Up to `control::enough_to_name_server`.
     std::string first_bytes_;
-    /// Resolving, then waiting for hello, at last writing what is queued at the end.
+    /// Limits resolving, then waiting for hello, and finally writing the queue at the end.
     std::optional<net::Deadline> deadline_;
 
     std::deque<std::string> queue_;
     std::size_t queued_bytes_ = 0;
-    /// Being written, where the connection is encrypted.
+    /// The bytes that are being written, when the connection is encrypted.
     std::string encrypted_;
     bool is_writing_ = false;
     /// Hello was read.
@@ -284,7 +286,7 @@ void CoordinatorClient::Session::send(const control::AgentMessage& message) {
 void CoordinatorClient::Session::write() {
     if (is_writing_ || is_over_) return;
     std::vector<boost::asio::const_buffer> buffers;
-    // No frame leaves, and none in clear text, before the server has proved the secret.
+    // No frame is sent, even unencrypted, before the server has proved the secret.
     const bool may_speak = !security_ || (tls_ && tls_->is_established());
     const auto count =
         may_speak ? std::min(queue_.size(), coordinator_client::most_frames_at_once) : 0;
@@ -311,7 +313,7 @@ void CoordinatorClient::Session::write() {
 
 void CoordinatorClient::Session::wrote(const error_code& ec, std::size_t frame_count) {
     if (is_over_) return;
-    // A failed write is followed by a failed read, which also brings what came before the end.
+    // After a failed write a read fails too, but it first returns what had arrived before.
     if (ec) return is_ending_ ? shut() : void();
     for (; frame_count > 0; --frame_count)
         queue_.pop_front();

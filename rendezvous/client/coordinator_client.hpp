@@ -24,7 +24,7 @@ namespace ddprun::client {
 ///
 /// A shell: what is sent, when to try again and what an answer means is decided by the agent
 /// machine. Used on the thread of its `io_context`; hooks are called there, never from inside one
-/// of its own functions. Destroying it (also from inside a hook) is as `end`.
+/// of its own functions. Destroying it (even inside a hook) has the effect of `end`.
 class CoordinatorClient {
 public:
     using ConnectError = control::ConnectError;
@@ -42,21 +42,21 @@ public:
         int version;              ///< the newest of the protocol that both ends speak
     };
     struct Hooks {
-        /// Connected, nothing written yet: the moment to pass the keeper a duplicate.
-        /// Only to be duplicated.
+        /// Connected, and nothing written yet: the moment to pass a duplicate to the keeper. The
+        /// descriptor must only be duplicated.
         std::function<void(int descriptor)> on_connected;
         /// The server sent hello: messages may be sent.
         std::function<void(Opened)> on_opened;
         std::function<void(control::ServerMessage)> on_message;
-        /// Once, and the last of all. Not after `end` or destruction.
+        /// Called once, as the last hook. Not called after `end` or destruction.
         std::function<void(Closed)> on_closed;
     };
 
-    /// With it the connection is encrypted, and neither end says anything else before both have
+    /// With it the connection is encrypted, and neither end sends anything else before both have
     /// proved that they have the key.
     struct Security {
         tls::Key key;
-        /// For messages: where the secret is from.
+        /// The source of the secret, for messages.
         std::string secret_name;
     };
 
@@ -73,12 +73,13 @@ public:
 
     bool is_open() const;
 
-    /// Queues a message. Over the bound of the queue the connection is closed (`lost`).
-    /// Requires: `on_opened` was called. After the end it does nothing.
+    /// Queues a message. When the queue exceeds its bound, the connection is closed (`lost`).
+    /// Requires: `on_opened` was called. Does nothing after the end.
     void send(const control::AgentMessage& message);
 
-    /// The deliberate end: what is queued is written, then shutdown(SHUT_RDWR), which the server
-    /// sees even while the keeper holds a duplicate. No hook is called any more.
+    /// Ends the connection deliberately: queued messages are written, then shutdown(SHUT_RDWR),
+    /// which the server notices even while the keeper holds a duplicate. No hook is called any
+    /// more.
     void end();
 
 private:

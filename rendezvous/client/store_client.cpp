@@ -61,7 +61,7 @@ Result<> check_keys(const std::vector<std::string>& keys) {
 
 }  // namespace
 
-/// What all copies share. One request, or one request with the wait before it, at a time.
+/// The state that all copies share. One request at a time, or one request with the wait before it.
 struct StoreClient::Connection {
     explicit Connection(BlockingClient connected) : client(std::move(connected)) {}
 
@@ -262,8 +262,8 @@ Result<std::string> StoreClient::queue_pop(const std::string& key, Duration time
         auto reply = connection_->client.ask<wire::Popped>(wire::QueuePop{name}, timeout_);
         if (!reply) return reply.error();
         if (reply->value) return std::move(*reply->value).take();
-        // PyTorch's server lets another client take the element in between: wait for the next. A
-        // key of that name would end every wait at once, so this must not spin.
+        // PyTorch's server lets another client take the element first: wait for the next one. If a
+        // key has the queue's name, every wait ends at once, so this loop must not spin.
         std::this_thread::sleep_for(worker_poll_interval);
         if (left == Duration::zero()) return wait_timed_out(timeout, {name});
     }

@@ -17,10 +17,10 @@ namespace ddprun::client {
 
 struct StoreOptions {
     Endpoint endpoint;
-    /// For connecting, and for every operation unless it is given its own.
+    /// For connecting, and for every operation without its own timeout.
     Duration timeout = std::chrono::seconds{300};
-    /// Count this client in PyTorch's `init/` key, as its own clients do when they know the size of
-    /// their world.
+    /// Counts this client in PyTorch's `init/` key, as PyTorch's clients do when they know the
+    /// world size.
     bool count_as_worker = false;
 };
 
@@ -40,7 +40,7 @@ public:
     /// The same keys over a new connection.
     Result<StoreClient> clone() const;
 
-    /// Returns when the value is on its way; later calls on this store come after it.
+    /// Returns when the value is sent; later calls on this store are handled after it.
     Result<> set(const std::string& key, std::string value);
     /// Waits for the key.
     Result<std::string> get(const std::string& key);
@@ -51,36 +51,37 @@ public:
     Result<bool> check(const std::vector<std::string>& keys);
     Result<> wait(const std::vector<std::string>& keys);
     Result<> wait(const std::vector<std::string>& keys, Duration timeout);
-    /// Stores `desired` if the value is `expected` (empty: or if the key is missing). The answer is
-    /// what is stored afterwards; for a missing key with another expectation it is `expected`.
+    /// Stores `desired` if the value is `expected` (empty: or if the key is missing). Returns the
+    /// value afterwards; when the key is missing and `expected` is not empty, it returns
+    /// `expected`.
     Result<std::string> compare_set(
         const std::string& key, std::string expected, std::string desired);
     Result<> append(const std::string& key, std::string value);
-    /// Waits for all of the keys. No keys: no values, and nothing is sent.
+    /// Waits for all of the keys. Without keys there are no values and nothing is sent.
     Result<std::vector<std::string>> multi_get(const std::vector<std::string>& keys);
     Result<> multi_set(const std::vector<std::pair<std::string, std::string>>& pairs);
-    /// True if it was there.
+    /// True when the key existed.
     Result<bool> delete_key(const std::string& key);
     /// All keys of the server: other prefixes and PyTorch's `init/` are counted too.
     Result<std::int64_t> num_keys();
-    /// Those with this store's prefix, which is taken off.
+    /// The keys with this store's prefix, without that prefix.
     Result<std::vector<std::string>> list_keys();
 
     Result<> queue_push(const std::string& key, std::string value);
     /// Waits for an element.
     Result<std::string> queue_pop(const std::string& key);
     Result<std::string> queue_pop(const std::string& key, Duration timeout);
-    /// Nothing if the queue is empty.
+    /// None when the queue is empty.
     Result<std::optional<std::string>> try_queue_pop(const std::string& key);
     Result<std::int64_t> queue_len(const std::string& key);
 
-    /// Waits until `world_size` clients have called it with this key. One use per key. Through a
-    /// prefix it is made of ADD, SET and WAIT, as PyTorch's PrefixStore does it.
+    /// Waits until `world_size` clients have called it with this key. Each key can be used once.
+    /// Through a prefix it is implemented by ADD, SET and WAIT, as in PyTorch's PrefixStore.
     Result<> barrier(const std::string& key, std::int64_t world_size);
     Result<> barrier(const std::string& key, std::int64_t world_size, Duration timeout);
 
     Result<> ping();
-    /// Waits until that many clients are counted in `init/`.
+    /// Waits until `world_size` clients are counted in `init/`.
     Result<> wait_for_workers(std::int64_t world_size, Duration timeout);
 
     void set_timeout(Duration timeout) { timeout_ = timeout; }

@@ -25,7 +25,7 @@ using Json = nlohmann::json;
 
 constexpr double longest_seconds = 10 * 365.25 * 86'400;
 constexpr std::size_t header_bytes = 4;
-/// Of an empty buffer.
+/// A buffer of this capacity is kept even when it is empty.
 constexpr std::size_t worth_keeping_bytes = 1024;
 
 // ---- writing ------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ std::string frame_of(const Message& message) {
 
 // ---- reading ------------------------------------------------------------------------------------
 
-/// Where a value stands in its message, innermost first.
+/// The position of a value in its message, innermost first.
 struct Place {
     const Place* outer = nullptr;
     std::string_view name;
@@ -188,7 +188,8 @@ private:
 
     template <std::integral T>
     void get(const Json& json, const Place& place, T& value, const Whole& bounds) {
-        // Read with its own sign: a big unsigned number read as a signed one would be negative.
+        // Read with its own signedness: a big unsigned number read as a signed one would be
+        // negative.
         const bool is_too_big =
             json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{INT64_MAX};
         if (json.is_number_integer() && !is_too_big) {
@@ -227,7 +228,7 @@ private:
         value = *text;
     }
 
-    // Not cut here: the frame bounds it, and writing cuts.
+    // Not cut here: the frame bounds the text, and the writer cuts.
     void get(const Json& json, const Place& place, std::string& value, Text) {
         const auto* text = json.get_ptr<const std::string*>();
         if (text == nullptr) return complain(place, "text");
@@ -277,11 +278,11 @@ private:
     std::string& problem_;
 };
 
-/// What is seen of a frame before the parser builds anything. Text in quotes does not count; for
-/// input that is no JSON the result does not matter.
+/// Facts about a frame that are known before the parser builds anything. Text in quotes does not
+/// count; for input that is no JSON the result does not matter.
 struct Outline {
     bool is_nested_too_deeply = false;
-    /// Of all objects together, one that comes twice counted twice.
+    /// The number of fields of all objects together; a duplicate field counts twice.
     std::size_t field_count = 0;
 };
 
@@ -309,7 +310,7 @@ Outline outline_of(std::string_view json) {
     return outline;
 }
 
-/// Of a field that comes twice the parser keeps one.
+/// Counts the parsed fields. The parser keeps only one of two fields with the same name.
 std::size_t field_count(const Json& json) {
     std::size_t count = json.is_object() ? json.size() : 0;
     if (json.is_structured())
@@ -318,7 +319,7 @@ std::size_t field_count(const Json& json) {
     return count;
 }
 
-/// The message of this type with its fields; empty if no message of this direction has that type.
+/// The message of this type with its fields; empty when this direction has no message of that type.
 template <class Variant, std::size_t index = 0>
 std::optional<Variant> read(std::string_view type, const Json& json, std::string& problem) {
     if constexpr (index < std::variant_size_v<Variant>) {
@@ -340,7 +341,7 @@ Result<Variant> message_of(std::string_view body) {
     if (outline.is_nested_too_deeply) return Failure{Error::nested_too_deeply, "control frame"};
     const auto json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) return Failure{Error::not_json, "control frame"};
-    // Two readers of the frame must not see two messages.
+    // With duplicate fields, two readers of the frame could see two different messages.
     if (field_count(json) != outline.field_count)
         return Failure{Error::bad_field, "a field comes twice"};
     const auto type_field = json.find("type");

@@ -14,17 +14,17 @@
 /// sockets, safe on any thread.
 namespace ddprun::control {
 
-/// What the agent writes first; the server answers with a Hello frame.
+/// The first bytes from the agent; the server answers with a Hello frame.
 inline constexpr std::string_view preamble = "DDPRUN/1\n";
 
-/// One whole frame. Never throws: what is not UTF-8 is replaced, free text is cut to
-/// `limits::max_free_text_bytes` after escaping.
+/// Encodes one whole frame. Never throws: bytes that are not UTF-8 are replaced, and free text is
+/// cut to `limits::max_free_text_bytes` after escaping.
 std::string encode(const AgentMessage& message);
 std::string encode(const ServerMessage& message);
 std::string encode(const Command& command);
 std::string encode(const CommandReply& reply);
 
-/// Takes bytes in any pieces and returns whole messages.
+/// Takes bytes in arbitrary pieces and returns whole messages.
 ///
 /// `next` has three results: a message, nothing yet, or an error after which the connection must
 /// be closed (too long, no JSON, nested too deeply, unknown type, a field missing or out of range).
@@ -33,7 +33,7 @@ class FrameDecoder {
 public:
     void append(std::string_view bytes) { buffer_ += bytes; }
     Result<std::optional<Message>> next();
-    /// What an incomplete message keeps in memory.
+    /// The memory that an incomplete message occupies.
     std::size_t held_bytes() const { return buffer_.capacity(); }
 
 private:

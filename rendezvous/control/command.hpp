@@ -22,32 +22,32 @@ struct ShowNode {
     bool operator==(const ShowNode&) const = default;
 };
 
-/// The job ends on every node, as by one SIGTERM to each `ddprun`.
+/// The job ends on every node, as after one SIGTERM to each `ddprun`.
 struct StopJob {
-    /// Between SIGTERM and SIGKILL, instead of the job's own; never longer than that.
+    /// The time between SIGTERM and SIGKILL. Shortens the job's own grace, and never extends it.
     std::optional<Duration> grace = std::nullopt;
 
     bool operator==(const StopJob&) const = default;
 };
 
-/// To the leaders of this node's workers.
+/// Sends a signal to the leaders of this node's workers.
 struct SignalWorkers {
     int signal = 0;
-    /// Of the job; without it every worker of the node.
+    /// A rank of the job; without it every worker of the node is meant.
     std::optional<int> rank = std::nullopt;
 
     bool operator==(const SignalWorkers&) const = default;
 };
 
-/// What a worker of this node does, and its Python stacks: the agent looks at it twice.
+/// Asks what a worker of this node does, with its Python stacks: the agent samples it twice.
 struct ShowStack {
-    /// Of the job.
+    /// A rank of the job.
     int rank = 0;
 
     bool operator==(const ShowStack&) const = default;
 };
 
-/// The agent passes it on to the server, whose answer is the reply: as `Drain`.
+/// The agent forwards it to the server as `Drain`, and the server's answer is the reply.
 struct DrainNodes {
     std::vector<std::string> nodes = {};
     bool is_forced = false;
@@ -55,7 +55,7 @@ struct DrainNodes {
     bool operator==(const DrainNodes&) const = default;
 };
 
-/// Likewise, as `Undrain`.
+/// Forwarded in the same way, as `Undrain`.
 struct UndrainNodes {
     std::vector<std::string> nodes = {};
 
@@ -66,38 +66,38 @@ using Command = std::variant<ShowNode, StopJob, SignalWorkers, ShowStack, DrainN
 
 // ---- agent to ddprunctl -------------------------------------------------------------------------
 
-/// What an agent knows of its job and of its own part in it.
+/// What an agent knows of its job and of its own part in the job.
 struct NodeView {
     std::string run_id = "none";
     /// Empty before a server has welcomed the node.
     std::string incarnation = {};
-    /// Of the node's part: joining, starting, running, succeeded, stopping.
+    /// The state of the node: joining, starting, running, succeeded, stopping.
     std::string state = {};
-    /// What it waits for, or why it stops; may be empty.
+    /// What the node waits for, or why it stops; may be empty.
     std::string reason = {};
     std::string host = {};
-    /// The keeper's, as in `Node`.
+    /// The pid of the keeper, as in `Node`.
     int pid = 0;
-    /// The rendezvous server, as this node reaches it; empty: it has reached none yet.
+    /// The rendezvous server's address as this node reaches it; empty before it has reached one.
     std::string endpoint = {};
-    /// With it that server shows its pages; empty: it needs none, or there is no server yet.
+    /// The token for the server's pages; empty when they need none, or when there is no server yet.
     std::string page_token = {};
-    /// The server has this node: what it sends reaches the others.
+    /// The server has this node as a member, so its messages reach the others.
     bool is_connected = false;
     std::string program = {};
     NodeRange nodes = {};
     int worker_count = 1;
-    /// Of the current round; without one the node has none.
+    /// Its place in the current round; none when the node has no place.
     std::optional<Assignment> assignment = std::nullopt;
     int max_restarts = 0;
-    /// In this state, and since the start of `ddprun`.
+    /// Time in this state, and time since the start of `ddprun`.
     Duration since{};
     Duration age{};
 
     bool operator==(const NodeView&) const = default;
 };
 
-/// To `ShowStack`. All text is printable; where nothing is known it is empty.
+/// The answer to `ShowStack`. All text is printable; unknown values are empty.
 struct RankStack {
     int rank = 0;
     int pid = 0;
@@ -105,9 +105,9 @@ struct RankStack {
     std::string activity = {};
     /// "read_batch (loader.py:112)"
     std::string site = {};
-    /// What the kernel shows of the main thread.
+    /// What the kernel reports about the main thread.
     std::string detail = {};
-    /// All Python threads, a line for each frame; or why there are none.
+    /// All Python threads, with a line for each frame; or why they are not known.
     std::string stacks = {};
 
     bool operator==(const RankStack&) const = default;
@@ -121,8 +121,8 @@ struct CommandDone {
 
 struct CommandRefused {
     enum class Why : std::uint8_t {
-        not_possible,  ///< as the job is now
-        not_allowed,   ///< to this caller
+        not_possible,  ///< in the job's present state
+        not_allowed,   ///< for this caller
         not_understood,
     };
     Why why = Why::not_possible;
@@ -133,7 +133,7 @@ struct CommandRefused {
 
 using CommandReply = std::variant<NodeView, RankStack, CommandDone, CommandRefused>;
 
-/// "stop_job grace=5 s"
+/// A line such as "stop_job grace=5 s".
 std::string describe(const Command& command);
 std::string describe(const CommandReply& reply);
 /// Empty for a value that is no enumerator.

@@ -13,10 +13,10 @@ enum class ConnectError : std::uint8_t {
     no_answer,       ///< no packet, no route, or a listener that sends nothing
     wrong_protocol,  ///< the port belongs to another program
     wrong_version,   ///< a rendezvous server of another protocol version
-    wrong_secret,    ///< a server that does not accept the secret, or has not proved it
-    not_encrypted,   ///< there is a secret here, and the server answers without encryption
-    needs_secret,    ///< there is none here, and the server speaks to nodes with the secret only
-    lost,            ///< was open: end of file, reset, or a queue over its bound
+    wrong_secret,    ///< the server does not accept the secret, or has not proved that it has it
+    not_encrypted,   ///< this end has a secret, and the server answers without encryption
+    needs_secret,    ///< this end has no secret, and the server requires one
+    lost,            ///< the connection was open: end of file, reset, or a queue over its bound
 };
 
 }  // namespace ddprun::control

@@ -15,7 +15,7 @@ bool needs_no_escape(char c) {
     return byte >= 0x20 && byte < 0x80 && c != '"' && c != '\\';
 }
 
-/// Bytes of the escape or character at `at`. Requires: `safe` is the inside of a JSON string.
+/// The length of the escape or character at `at`. Requires: `safe` is the inside of a JSON string.
 std::size_t unit_bytes(std::string_view safe, std::size_t at) {
     if (safe[at] == '\\') return safe[at + 1] == 'u' ? 6 : 2;
     const auto first = static_cast<unsigned char>(safe[at]);
@@ -32,7 +32,7 @@ std::string escaped(std::string_view value, std::size_t most_bytes) {
         return std::string{value.substr(0, most_bytes)};
 
     using Json = nlohmann::json;
-    // Each byte becomes at least one byte, so bytes farther behind cannot be in the result.
+    // Each byte becomes at least one byte, so bytes further along cannot be in the result.
     const auto near = value.substr(0, most_bytes + longest_character);
     const auto quoted = Json(near).dump(-1, ' ', false, Json::error_handler_t::replace);
     auto safe = quoted.substr(1, quoted.size() - 2);

@@ -7,11 +7,12 @@
 
 namespace ddprun::control {
 
-/// `value` as the inside of a JSON string: escaped, with U+FFFD for what is not UTF-8, cut between
-/// characters so that the result has at most `most_bytes`. Never throws (but for memory).
+/// `value` as the inside of a JSON string: escaped, with U+FFFD for bytes that are not UTF-8, and
+/// cut between characters so that the result has at most `most_bytes`. Never throws (but for
+/// memory).
 std::string escaped(std::string_view value, std::size_t most_bytes);
 
-/// `escaped` loses nothing of it.
+/// True when `escaped` does not shorten it.
 bool is_escaped_whole(std::string_view value, std::size_t most_bytes);
 
 }  // namespace ddprun::control

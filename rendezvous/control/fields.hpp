@@ -13,21 +13,21 @@
 #include <type_traits>
 
 /// The one definition of every control message: `fields(io, message)` names each field once, in the
-/// order on the wire. Where that name differs from the member's, the protocol is older than the
-/// member: frames stay as they are. The codec's writer and reader and the test of FORMAT.md run it.
-/// A new field is a line here and a row there.
+/// order on the wire. Where that name differs from the member's, the member was renamed later and
+/// the protocol kept the name. The codec's writer, its reader and the test of FORMAT.md all call
+/// it. A new field needs a line here and a row in FORMAT.md.
 ///
 /// An `io` has `static constexpr bool is_reader` and two calls:
 ///
 ///   io("name", value, kind)            always there
 ///   io.optional("name", value, kind)   left out of the frame while `is_absent(value)`
 ///
-/// `kind` is what the type of `value` does not have: bounds of numbers and lists, and whether text
+/// `kind` adds what the type of `value` does not say: bounds of numbers and lists, and whether text
 /// is an identifier or for display. Flags, lengths of time, nonces, enumerators, counters
 /// (std::uint64_t) and parts with fields of their own need none.
 namespace ddprun::control {
 
-/// The type alone is enough.
+/// No more than the type is needed.
 struct Plain {};
 
 /// An integer, both ends included.
@@ -42,7 +42,7 @@ struct Name {
     std::size_t least_bytes = 0;
 };
 
-/// For display: all text of a message together is at most `limits::max_free_text_bytes`.
+/// Text for display: all such text of a message together is at most `limits::max_free_text_bytes`.
 struct Text {};
 
 template <class Element = Plain>
@@ -73,7 +73,7 @@ inline constexpr Name not_empty{1};
 inline constexpr std::size_t most_neighbours = 16;
 inline constexpr std::size_t most_versions = 64;
 
-/// `T`, which only a reader changes.
+/// `T` or `const T`: only a reader changes the message.
 template <class Io, class T>
 using Like = std::conditional_t<Io::is_reader, T, const T>;
 
@@ -84,7 +84,8 @@ concept Enumeration = std::is_enum_v<T>;
 template <class T>
 concept Part = std::is_aggregate_v<T>;
 
-/// Whether an optional field is left out: an empty optional, text or list, the first enumerator.
+/// Whether an optional field is left out: an empty optional, an empty text or list, the first
+/// enumerator.
 template <class T>
 bool is_absent(const T& value) {
     return value == T{};
@@ -107,9 +108,9 @@ void fields(Io& io, Like<Io, Node>& node) {
 
 template <class Io>
 void fields(Io& io, Like<Io, NodeRange>& range) {
-    // Before the numbers that it bounds.
+    // Read before the numbers that the unit bounds.
     io.optional("unit", range.unit, Whole{2, node_count.most});
-    const int unit = std::max(range.unit.value_or(1), 1);  // a wrong one is reported already
+    const int unit = std::max(range.unit.value_or(1), 1);  // a wrong unit is already reported
     io("min", range.min, Whole{node_count.least, node_count.most, unit});
     io("max", range.max, Whole{range.min, node_count.most, unit});
     io("spares", range.spares, Whole{0, node_count.most});
@@ -155,7 +156,7 @@ void fields(Io& io, Like<Io, WorkProgress>& progress) {
 template <class Io>
 void fields(Io& io, Like<Io, Goodput>& goodput) {
     for_each_phase([&](GoodputPhase phase) {
-        // A literal, which ends with a zero.
+        // A string literal, so it ends with a null character.
         io.optional(name_of(phase).data(), goodput.spent[static_cast<std::size_t>(phase)]);
     });
 }

@@ -20,8 +20,7 @@
 /// The messages between agents and the rendezvous server, as values. codec.hpp encodes and decodes
 /// them; the meaning of each field is in FORMAT.md.
 ///
-/// All free text came from a network peer: the codec has bounded it, nothing else about it is
-/// checked.
+/// All free text comes from a network peer: the codec limits its length and checks nothing else.
 namespace ddprun::control {
 
 /// How many nodes a job wants: `MIN:MAX+SPARES`.
@@ -29,30 +28,31 @@ struct NodeRange {
     int min = 1;
     int max = 1;
     int spares = 0;
-    /// A round has a multiple of so many nodes, and min and max are multiples; none: any number.
+    /// The size of a round is a multiple of this, and so are min and max; none: any size.
     std::optional<int> unit = std::nullopt;
 
-    /// The most of `count` nodes that may form a round.
+    /// The largest part of `count` nodes that may form a round.
     std::size_t in_units(std::size_t count) const {
         return count - count % static_cast<std::size_t>(unit.value_or(1));
     }
-    /// A range of sizes or spares were requested: a surplus node waits instead of being refused.
+    /// True when a range of sizes or spares were requested: then a surplus node waits instead of
+    /// being refused.
     bool keeps_spares() const { return min != max || spares > 0; }
     bool operator==(const NodeRange&) const = default;
 };
 
 enum class LateNodes : std::uint8_t { restart, at_restart, never };
 
-/// Of the store of a round: every program that reaches it, or nodes that have the secret and their
-/// workers.
+/// What may use the store of a round: every program that reaches it, or only nodes with the secret
+/// and their workers.
 enum class StoreAccess : std::uint8_t { direct, members };
 
-/// What follows when a worker fails and the budget allows another round.
+/// The policy after a worker failed while the budget allows another round.
 struct RestartPolicy {
     /// The pause before the next round; doubles up to the longest while failures come quickly.
     Duration shortest_delay{};
     Duration longest_delay{};
-    /// The budget is full again when a round has run this long; zero: never.
+    /// After a round of this length the budget is full again; zero: never.
     Duration refill_after{};
     /// Exit codes as in a shell (128 + signal) after which the job is not restarted.
     std::vector<int> final_codes{2, 126, 127};
@@ -62,32 +62,33 @@ struct RestartPolicy {
     bool operator==(const RestartPolicy&) const = default;
 };
 
-/// What follows when no rank of a round goes on any more.
+/// The reaction when no rank of a round makes progress any more.
 enum class OnHang : std::uint8_t { report, restart };
 
 /// Time limits and policy on which all members of a job must agree.
 struct Settings {
     Duration join_timeout = std::chrono::seconds{600};
-    /// How long a job that lost nodes waits for enough others; without it `join_timeout`.
+    /// How long a job that lost nodes waits for enough others; none: `join_timeout`.
     std::optional<Duration> replacement_timeout;
     Duration last_call_timeout = std::chrono::seconds{30};
     Duration lease = std::chrono::seconds{30};
-    /// Between the first signal and SIGKILL, on every node the same.
+    /// The time between the first signal and SIGKILL, the same on every node.
     Duration grace = std::chrono::seconds{30};
     LateNodes late_nodes = LateNodes::restart;
     int max_losses = 10;
-    /// Fixed places: every node brings its node rank, which is its group rank.
+    /// Fixed places: each node has an explicit node rank, which is its group rank.
     bool is_static = false;
     /// An older node knows `direct` only.
     StoreAccess store_access = StoreAccess::direct;
-    /// How long no rank may go on before that counts as a hang; none: it is not looked for.
+    /// The time without progress of any rank that counts as a hang; none: hangs are not detected.
     std::optional<Duration> hang_after;
     OnHang on_hang = OnHang::report;
-    /// How long a node may take to check itself before it is ready again; none: nodes do not.
+    /// How long a node may check itself before it is ready again; none: nodes do not check
+    /// themselves.
     std::optional<Duration> health_timeout;
     RestartPolicy restart;
 
-    /// How often an agent looks at its workers. Requires: hang_after.
+    /// How often an agent examines its workers. Requires: hang_after.
     Duration look_interval() const {
         return std::min(limits::longest_look_interval, *hang_after / limits::looks_per_hang_limit);
     }
@@ -95,15 +96,15 @@ struct Settings {
     bool operator==(const Settings&) const = default;
 };
 
-/// One life of one agent. The nonce is the node's identity; the rest is for display.
+/// One life of one agent. The nonce identifies the node; the rest is for display.
 struct Node {
     Nonce nonce;
     std::string host;
-    /// The keeper's: the process that was started on the command line.
+    /// The pid of the keeper, the process that was started on the command line.
     int pid = 0;
     std::uint32_t user = 0;
-    /// The switch or rack that it is connected to, the levels above first: "row1/rack7". Empty: not
-    /// known.
+    /// The switch or rack to which the node is connected, highest level first: "row1/rack7". Empty:
+    /// not known.
     std::string topology = {};
 
     bool operator==(const Node&) const = default;
@@ -111,8 +112,8 @@ struct Node {
 
 // ---- how things end -----------------------------------------------------------------------------
 
-/// The end of one worker process. `exited`: value is the code. `killed`: the signal.
-/// `not_executed`: the errno of the failed exec.
+/// The end of one worker process. The value is the exit code for `exited`, the signal for `killed`,
+/// and for `not_executed` the errno of the failed exec.
 struct WorkerEnd {
     enum class Kind : std::uint8_t { exited, killed, not_executed };
     Kind kind = Kind::exited;
@@ -122,10 +123,10 @@ struct WorkerEnd {
     bool operator==(const WorkerEnd&) const = default;
 };
 
-/// What a worker says it is doing.
+/// The phase that a worker reports.
 enum class WorkPhase : std::uint8_t { none, start, train, eval, save, compile, data };
 
-/// As a worker has reported it.
+/// The progress that a worker has reported.
 struct WorkProgress {
     std::optional<std::uint64_t> step;
     WorkPhase phase = WorkPhase::none;
@@ -134,29 +135,29 @@ struct WorkProgress {
     bool operator==(const WorkProgress&) const = default;
 };
 
-/// What the time of a job goes into (docs/goodput.md).
+/// The phases of a job's time (docs/goodput.md).
 enum class GoodputPhase : std::uint8_t {
     productive,
-    redone,  ///< steps that an earlier round had done
+    redone,  ///< steps that an earlier round had already done
     saving,
-    hung,        ///< a hang was found, and lasts
+    hung,        ///< a hang that was detected and still lasts
     first_step,  ///< from the start of all workers to the first step
-    starting,    ///< of the workers
+    starting,    ///< start of the workers
     forming,
     draining,
-    down,        ///< no node is connected, or the server was started again
+    down,        ///< no node is connected, or the server was restarted
     unmeasured,  ///< workers that report no steps
 };
 inline constexpr std::size_t goodput_phase_count = 10;
 
-/// In their order.
+/// Calls `use` for each phase, in order.
 template <class Use>
 void for_each_phase(const Use& use) {
     for (std::size_t i = 0; i < goodput_phase_count; ++i)
         use(static_cast<GoodputPhase>(i));
 }
 
-/// How long a job has been in each phase.
+/// The time that a job has spent in each phase.
 struct Goodput {
     std::array<Duration, goodput_phase_count> spent{};
 
@@ -168,24 +169,24 @@ struct Goodput {
     bool operator==(const Goodput&) const = default;
 };
 
-/// What a worker was seen doing.
+/// What a worker is doing, as observed by its agent.
 enum class Activity : std::uint8_t {
     unknown,
-    moving,           ///< its Python code goes on
-    busy,             ///< in one place, and uses the processor or the disk
-    waits_for_peers,  ///< in a call that ends when other ranks do their part
-    waits_for_store,  ///< for a key of the round's store
-    connects,         ///< to an address that does not answer, or refuses
-    blocked,          ///< in one place, idle, and not because of other ranks
-    stopped,          ///< by a signal (state T)
-    in_kernel,        ///< in a system call that cannot be interrupted (state D)
-    traced,           ///< by a debugger, or at a debugger's prompt
-    ended,            ///< with code 0
+    moving,           ///< its Python code proceeds
+    busy,             ///< stays in one place and uses the processor or the disk
+    waits_for_peers,  ///< inside a call that ends when other ranks do their part
+    waits_for_store,  ///< waits for a key of the round's store
+    connects,         ///< connects to an address that does not answer, or refuses
+    blocked,          ///< stays in one place, idle, and not because of other ranks
+    stopped,          ///< stopped by a signal (state T)
+    in_kernel,        ///< inside a system call that cannot be interrupted (state D)
+    traced,           ///< stopped by a debugger, or at a debugger's prompt
+    ended,            ///< ended with code 0
 };
 
 /// One worker's failure as its agent observed it.
 struct WorkerFailure {
-    /// Which of it comes from the worker's error file; the rest comes from its agent.
+    /// Which fields come from the worker's error file; the others come from its agent.
     enum class FromErrorFile : std::uint8_t { none, message, message_and_details };
 
     int rank = 0;
@@ -194,23 +195,23 @@ struct WorkerFailure {
     WorkerEnd end;
     /// One line: the exception's text, or how the process ended.
     std::string message;
-    /// Its error file or the last lines of its standard error; may be empty.
+    /// The text of its error file, or the last lines of its standard error; may be empty.
     std::string details;
-    /// The worker reports that it failed because another one did (SDK's PeerLost): a secondary
-    /// failure, a root cause only when there is no other.
+    /// The worker reports that it failed because another one did (the SDK's PeerLost): a secondary
+    /// failure, which counts as the root cause only when there is no other failure.
     bool is_secondary = false;
     /// The cause as its host shows it, as a sentence ("the kernel ran out of memory ...").
     std::string why = {};
-    /// Where its error file is kept; empty: there is none any more.
+    /// The path at which its error file is kept; empty: not kept.
     std::string error_file = {};
-    /// Where its standard error was written to; empty: to no file.
+    /// The path of its standard error; empty: it was not written to a file.
     std::string log_file = {};
     /// Seconds since 1970 by its host's clock, for display only.
     std::optional<std::int64_t> unix_time = std::nullopt;
     FromErrorFile from_error_file = FromErrorFile::none;
-    /// The last that it reported.
+    /// Its last report.
     WorkProgress progress = {};
-    /// It was killed because it kept the job from going on (--on-hang=restart).
+    /// It was killed because it blocked the job (--on-hang=restart).
     bool has_hung = false;
 
     bool operator==(const WorkerFailure&) const = default;
@@ -227,11 +228,11 @@ struct EndedWorker {
     bool operator==(const EndedWorker&) const = default;
 };
 
-/// Why a round or a job ended. `reason` is always there and reads as a sentence.
+/// Why a round or a job ended. `reason` is always set and reads as a sentence.
 struct Cause {
     enum class Kind : std::uint8_t {
         worker_failed,
-        not_executable,  ///< a program that cannot be started fails the job and is never retried
+        not_executable,  ///< a program that cannot be started: the job fails and is never retried
         store_unreachable,
         node_lost,
         node_left,
@@ -245,7 +246,7 @@ struct Cause {
     std::string reason;
     std::string host;
     int round = -1;
-    /// With `cancelled` and `node_left`: the signal that asked for it.
+    /// For `cancelled` and `node_left`: the signal that requested it.
     int signal = 0;
     std::optional<WorkerFailure> worker = std::nullopt;
 
@@ -256,17 +257,17 @@ enum class Outcome : std::uint8_t { succeeded, failed, cancelled };
 
 // ---- a save that all ranks agree on -------------------------------------------------------------
 
-/// How far the agreement on a step to save is. Of two states of one ballot the later one holds.
+/// The state of an agreement on a step to save. Of two states of one ballot the later one holds.
 enum class SaveState : std::uint8_t {
     proposed,   ///< a rank that reaches the step waits
-    cancelled,  ///< it was not agreed: a rank that has waited goes on
+    cancelled,  ///< not agreed: ranks that have waited continue
     agreed,     ///< a rank that reaches the step saves
-    saved,      ///< every rank has, and the job goes on without the nodes that gave notice
-    ending,     ///< every rank has, and the job ends for that
+    saved,      ///< every rank has saved, and the job continues without the nodes that gave notice
+    ending,     ///< every rank has saved, and the job ends for that reason
 };
 
-/// The step from which on every rank of a round is to save, once. Of two, the one with the higher
-/// ballot holds.
+/// The step at or after which every rank of a round is to save, once. Of two save points the one
+/// with the higher ballot holds.
 struct SavePoint {
     int ballot = 1;
     std::uint64_t step = 0;
@@ -275,27 +276,27 @@ struct SavePoint {
     bool operator==(const SavePoint&) const = default;
 };
 
-/// What this node's ranks have done about a `SaveAt`: after it is known to all of them, and when it
-/// changes.
+/// What this node's ranks have done about a `SaveAt`. Sent once all of them know it, and on each
+/// change.
 struct SaveReport {
     int round = 0;
     int ballot = 1;
-    /// The highest step for which a rank had asked when the proposal was known to all of them.
+    /// The highest step for which a rank had asked when all of them knew the proposal.
     std::optional<std::uint64_t> asked = std::nullopt;
-    /// So many ranks have begun to save, the next ones included.
+    /// The number of ranks that have begun to save, including those that have saved (`saved`).
     int saving = 0;
     int saved = 0;
-    /// Did not wait any longer for the agreement.
+    /// The number of ranks that no longer wait for the agreement.
     int declined = 0;
-    /// Have exited with 0, and not saved.
+    /// The number of ranks that have exited with 0 without saving.
     int ended = 0;
-    /// Of the steps that are being saved, or are.
+    /// The lowest and highest steps that are being saved or were saved.
     std::optional<std::uint64_t> least = std::nullopt;
     std::optional<std::uint64_t> most = std::nullopt;
-    /// Local rank of the first that has neither saved nor ended, of those that never asked where
-    /// there is one.
+    /// The local rank of the first rank that has neither saved nor ended; a rank that never asked
+    /// comes first.
     std::optional<int> waiting = std::nullopt;
-    /// That one has never asked.
+    /// That rank has never asked.
     bool is_silent = false;
 
     bool operator==(const SaveReport&) const = default;
@@ -305,24 +306,26 @@ struct SaveReport {
 
 struct Join {
     std::string run_id;
-    /// Only when the scheduler has a job-wide one; otherwise the running job of this id is meant.
+    /// Set only when the scheduler has a job-wide one; otherwise the join means the running job of
+    /// this id.
     std::optional<std::string> incarnation;
     Node node;
     NodeRange nodes;
     int nproc = 1;
     std::string role = "default";
     std::optional<int> node_rank;
-    /// The address under which other nodes reach this one, if given (--local-addr); else empty.
+    /// The address at which other nodes reach this one, if given (--local-addr); else empty.
     std::string addr;
-    /// The agent's own end of this connection, numeric with port: shows whether a proxy is between.
+    /// The agent's end of this connection, numeric with port: it shows whether a proxy is in
+    /// between.
     std::string socket_addr;
     std::uint16_t store_port = 0;
     std::uint16_t peer_port = 0;
     int max_restarts = 0;
     Settings settings;
-    /// That the sender speaks (versions.hpp); empty: the first.
+    /// The versions that the sender speaks (versions.hpp); empty: only the first.
     std::vector<int> versions;
-    /// The newest leadership that the sender has followed; 0: of a server that always leads.
+    /// The newest leadership epoch that the sender has followed; 0: its server was not elected.
     std::uint64_t epoch = 0;
     /// The server is part of this node's `ddprun`, and ends with it.
     bool is_hosting = false;
@@ -338,7 +341,7 @@ struct Neighbour {
     bool operator==(const Neighbour&) const = default;
 };
 
-/// A node's place in a round, and everything its workers' environment needs.
+/// A node's place in a round, and all that its workers' environment needs.
 struct Assignment {
     int round = 0;
     int restart_count = 0;
@@ -351,7 +354,7 @@ struct Assignment {
     std::string master_addr;
     std::uint16_t master_port = 0;
     std::vector<Neighbour> neighbours;
-    /// The last step that the rounds before have done.
+    /// The last step that was completed in earlier rounds.
     std::optional<std::uint64_t> done_step = std::nullopt;
 
     bool operator==(const Assignment&) const = default;
@@ -359,34 +362,34 @@ struct Assignment {
 
 enum class NodeState : std::uint8_t { starting, running, stopping, ready, succeeded };
 
-/// The agent's whole state, on every reconnect.
+/// The agent's whole state, sent on every reconnect.
 struct Resume {
     Join join;
     std::string incarnation;
     std::optional<Assignment> assignment;
-    /// Restarts of the job's budget spent, as last reported to this agent.
+    /// The restarts of the job's budget that were spent, as last reported to this agent.
     int spent = 0;
     NodeState state = NodeState::ready;
     std::optional<WorkerFailure> failure;
-    /// With a failure, as in `Failed`.
+    /// Set with a failure, as in `Failed`.
     std::optional<Duration> age = std::nullopt;
     std::optional<Cause::Kind> kind = std::nullopt;
     /// As in `Started`.
     int reached = 0;
-    /// From `Welcome`.
+    /// The token from `Welcome`.
     std::optional<Nonce> token = std::nullopt;
-    /// The newest of the assignment's round.
+    /// The newest save point of the assignment's round.
     std::optional<SavePoint> save = std::nullopt;
-    /// What its ranks have done about that.
+    /// What this node's ranks have done about that save point.
     std::optional<SaveReport> save_report = std::nullopt;
-    /// The newest that this node has, and how long ago it came when this was written.
+    /// The newest goodput that this node has, and its age when this message was written.
     std::optional<Goodput> goodput = std::nullopt;
     std::optional<Duration> goodput_age = std::nullopt;
 
     bool operator==(const Resume&) const = default;
 };
 
-/// All workers of round `round` are gone and a fresh store listens.
+/// All workers of the round are gone, and a new store listens.
 struct Ready {
     int round = 0;
     std::uint16_t store_port = 0;
@@ -397,8 +400,7 @@ struct Ready {
 
 struct Started {
     int round = 0;
-    /// How many neighbours' peer_port answered: with two or more this node's fence is the short
-    /// one.
+    /// How many neighbours' peer_port answered. With two or more this node uses the short fence.
     int reached = 0;
 
     bool operator==(const Started&) const = default;
@@ -412,7 +414,7 @@ struct Succeeded {
 
 struct Failed {
     int round = 0;
-    /// How long ago it happened when this was written: clocks of hosts are never compared.
+    /// The age of the event when this message was written: clocks of hosts are never compared.
     Duration age{};
     WorkerFailure failure;
     /// Set when no worker died but the round cannot go on (the round's store is out of reach).
@@ -421,39 +423,40 @@ struct Failed {
     bool operator==(const Failed&) const = default;
 };
 
-/// The longest wait in the round's store, as the node that serves it reports it. Clients that wait
-/// for the same key are one wait.
+/// The longest wait in the round's store, as reported by the node that serves it. Clients that wait
+/// for the same key count as one wait.
 struct StoreWait {
     int round = 0;
     std::string key;
-    /// So many other keys are missing for the client that has waited longest.
+    /// The number of other keys that the longest-waiting client also misses.
     std::uint64_t more_keys = 0;
     Duration age{};
-    /// A client has cancelled it: its timeout was over.
+    /// A client has cancelled the wait because its timeout had passed.
     bool has_timed_out = false;
-    /// 0: no client waits for long any more.
+    /// 0: no client has a long wait any more.
     std::uint64_t client_count = 0;
-    /// Their ends of the connections as the store sees them, numeric with port; not all if many.
+    /// The clients' ends of the connections as the store sees them, numeric with port; a part of
+    /// them when there are many.
     std::vector<std::string> sockets;
 
     bool operator==(const StoreWait&) const = default;
 };
 
-/// A connection to the round's store that a worker of this node, or a process below it, has open.
+/// A connection to the round's store that a worker of this node, or a descendant of it, has open.
 struct StoreSocket {
     int local_rank = 0;
-    /// Its own end, numeric with port.
+    /// The worker's end, numeric with port.
     std::string socket;
 
     bool operator==(const StoreSocket&) const = default;
 };
 
-/// Which workers of a node are connected to the round's store. Nothing is known of a worker that is
-/// in none of the lists.
+/// Which workers of a node are connected to the round's store. A worker that is in none of the
+/// lists is unknown.
 struct StoreClients {
     int round = 0;
     std::vector<StoreSocket> sockets;
-    /// Local ranks that run and have no connection to it.
+    /// Local ranks that run and have no connection to the store.
     std::vector<int> unconnected;
     /// Local ranks that have ended.
     std::vector<int> ended;
@@ -468,31 +471,31 @@ struct RankProgress {
     bool operator==(const RankProgress&) const = default;
 };
 
-/// Of one node's workers those that have reported any; not all if many.
+/// Progress of the workers of one node that have reported any; a part of them when there are many.
 struct NodeProgress {
     int round = 0;
     std::vector<RankProgress> ranks;
-    /// How long ago the last of it happened when this was written.
+    /// The age of the latest of these reports when this message was written.
     Duration age{};
 
     bool operator==(const NodeProgress&) const = default;
 };
 
-/// Workers of one node that do the same in one place.
+/// Workers of one node that do the same in the same place.
 struct Site {
     Activity activity = Activity::unknown;
     /// "read_batch (loader.py:112)"; may be empty.
     std::string place;
-    /// What the kernel shows of the first of them; may be empty.
+    /// What the kernel reports about the first of them; may be empty.
     std::string detail;
-    /// Each of them has done nothing else for so long when this was written.
+    /// Each of them had been doing this for at least this long when the message was written.
     Duration age{};
     std::vector<int> local_ranks;
 
     bool operator==(const Site&) const = default;
 };
 
-/// What one node's workers do, all of them.
+/// What all workers of one node do.
 struct NodeSites {
     int round = 0;
     std::vector<Site> sites;
@@ -501,7 +504,7 @@ struct NodeSites {
 };
 
 struct Heartbeat {
-    /// 0: no sign of life is asked for; the message is about the rest.
+    /// 0: the message asks for no acknowledgement and only has the other fields.
     std::uint64_t seq = 0;
     std::optional<StoreWait> wait = std::nullopt;
     std::optional<StoreClients> clients = std::nullopt;
@@ -511,8 +514,9 @@ struct Heartbeat {
     bool operator==(const Heartbeat&) const = default;
 };
 
-/// Answer to `Ask`: when this node last answered an indirect probe of that member in this round, if
-/// it ever did, and whether it has confirmed the suspicion: then it answers no further probe of it.
+/// Answer to `Ask`: when this node last answered an indirect probe from that member in this round,
+/// if ever, and whether it has confirmed the suspicion; after confirming it answers no further
+/// probe from that member.
 struct NeighbourHeard {
     Nonce node;
     int round = 0;
@@ -524,42 +528,43 @@ struct NeighbourHeard {
 
 struct Leave {
     std::string reason;
-    /// SIGINT: the whole job ends. Anything else: this node leaves.
+    /// SIGINT: the whole job ends. For any other signal only this node leaves.
     int signal = 0;
     /// The whole job ends by this signal, whichever it is.
     bool ends_job = false;
-    /// With `ends_job`: between the signal and SIGKILL, instead of the job's own; never longer.
+    /// With `ends_job`: the time between the signal and SIGKILL. Shortens the job's own grace, and
+    /// never extends it.
     std::optional<Duration> grace = std::nullopt;
 
     bool operator==(const Leave&) const = default;
 };
 
-/// This node is about to be taken away: all ranks of the job are to save the same step before. The
-/// workers run until the save is done, `NoticeOver` comes or the time is over.
+/// This node is about to be taken away: before that, all ranks of the job are to save the same
+/// step. The workers run until the save is done, `NoticeOver` arrives or the time is over.
 struct Notice {
     /// "stopped by SIGTERM on node1"
     std::string reason;
     int signal = 0;
-    /// From when this was written until this node stops its workers whatever has been saved.
+    /// The time from when this message was written until this node stops its workers, saved or not.
     Duration left{};
     /// The highest step for which a rank of this node has asked.
     std::optional<std::uint64_t> asked = std::nullopt;
-    /// The job cannot go on without this node, which has the server.
+    /// The job cannot continue without this node, which hosts the server.
     bool ends_job = false;
-    /// Of `asked`: steps of another round may be far from those of this one.
+    /// The round of `asked`: steps of another round may be far from those of this one.
     std::optional<int> round = std::nullopt;
 
     bool operator==(const Notice&) const = default;
 };
 
-/// A command that the sender's agent passes on: these nodes are to leave, as by SIGTERM to their
-/// `ddprun`, and a node of one of their hosts that joins later stands by until `Undrain`.
+/// A command that the sender's agent forwards: these nodes are to leave, as after SIGTERM to their
+/// `ddprun`. A node that joins later from one of their hosts stands by until `Undrain`.
 struct Drain {
-    /// Of the sender; the answer repeats it.
+    /// Chosen by the sender; the answer repeats it.
     int id = 0;
     /// Hosts, group ranks or short nonces, as /status shows them.
     std::vector<std::string> nodes;
-    /// Also where the job cannot go on at once, or ends.
+    /// Drain even when the job cannot continue at once, or ends.
     bool is_forced = false;
     /// "ddprunctl (user alice, pid 4711 on node2)"
     std::string by;
@@ -567,10 +572,10 @@ struct Drain {
     bool operator==(const Drain&) const = default;
 };
 
-/// Nodes of these hosts may have a place again.
+/// Nodes of these hosts may get a place again.
 struct Undrain {
     int id = 0;
-    /// Drained hosts, or short nonces of nodes that stand by for that.
+    /// Drained hosts, or short nonces of nodes that stand by because of a drain.
     std::vector<std::string> nodes;
     std::string by;
 
@@ -604,12 +609,13 @@ struct Hello {
 struct Welcome {
     std::string incarnation;
     Duration lease{};
-    /// The server is part of a `ddprun`: when it is gone it is not started again.
+    /// The server is part of a `ddprun`: once it is gone, it is not started again.
     bool hosted = false;
-    /// Shows in a `Resume` that its sender is the node that was welcomed. To version 2 and newer.
+    /// Sent to version 2 and newer. In a `Resume` it proves that the sender is the node that was
+    /// welcomed.
     std::optional<Nonce> token = std::nullopt;
-    /// Of the leadership under which everything on this connection is said; 0: the server always
-    /// leads.
+    /// The epoch of the leadership that all messages on this connection belong to; 0: the server
+    /// was not elected.
     std::uint64_t epoch = 0;
 
     bool operator==(const Welcome&) const = default;
@@ -617,9 +623,9 @@ struct Welcome {
 
 struct Refused {
     std::string reason;
-    /// Try again after this long; never if absent.
+    /// When to try again; none: never.
     std::optional<Duration> retry;
-    /// Instead of a hello: the server talks to nodes with the secret only.
+    /// Sent instead of a hello: the server accepts only nodes with the secret.
     bool needs_secret = false;
 
     bool operator==(const Refused&) const = default;
@@ -632,7 +638,8 @@ struct Resumed {
     bool operator==(const Resumed&) const = default;
 };
 
-/// The node is no longer a member: SIGKILL to its workers, then join with a new nonce.
+/// The node is no longer a member: it must kill its workers with SIGKILL, then join with a new
+/// nonce.
 struct Lost {
     std::string reason;
 
@@ -643,7 +650,7 @@ struct Stop {
     int round = 0;
     std::string reason;
     Cause root_cause;
-    /// The signal the workers get first; SIGKILL means no grace.
+    /// The signal that the workers get first; SIGKILL means no grace.
     int how = 15;
     Duration grace{};
 
@@ -652,7 +659,7 @@ struct Stop {
 
 struct Standby {
     std::string reason;
-    /// So many nodes must join before a round begins; 0: something else is waited for.
+    /// How many nodes must still join before a round begins; 0: the wait has another reason.
     int missing = 0;
 
     bool operator==(const Standby&) const = default;
@@ -660,9 +667,9 @@ struct Standby {
 
 struct HeartbeatAck {
     std::uint64_t seq = 0;
-    /// The `StoreClients` of this round are asked for.
+    /// Asks for the `StoreClients` of this round.
     std::optional<int> clients_of = std::nullopt;
-    /// For the next server, if there is one.
+    /// For the next server, in case this one ends.
     std::optional<Goodput> goodput = std::nullopt;
 
     bool operator==(const HeartbeatAck&) const = default;
@@ -673,31 +680,31 @@ struct Ask {
     Nonce node;
     int round = 0;
     /// A neighbour that has answered no probe of it within `limits::probe_window` confirms the
-    /// suspicion: it answers none any more in this round. While false the neighbour only reports:
-    /// the member may not have begun to send probes.
+    /// suspicion and then answers no probe from it any more in this round. While false the
+    /// neighbour only reports: the member may not have begun to send probes.
     bool must_confirm = false;
 
     bool operator==(const Ask&) const = default;
 };
 
-/// To every member of the round.
+/// Sent to every member of the round.
 struct SaveAt {
     int round = 0;
     SavePoint save;
-    /// How long a rank waits for the agreement, from when this was written.
+    /// How long a rank waits for the agreement, counted from when this was written.
     Duration left{};
 
     bool operator==(const SaveAt&) const = default;
 };
 
-/// To a node that gave a `Notice`: it is to leave now, saved or not.
+/// Sent to a node that gave a `Notice`: it is to leave now, saved or not.
 struct NoticeOver {
     std::string reason;
 
     bool operator==(const NoticeOver&) const = default;
 };
 
-/// To `Drain` and `Undrain`.
+/// The answer to `Drain` and `Undrain`.
 struct DrainAnswer {
     int id = 0;
     bool is_done = false;
@@ -707,7 +714,7 @@ struct DrainAnswer {
     bool operator==(const DrainAnswer&) const = default;
 };
 
-/// This node is to leave, as by SIGTERM to its `ddprun`.
+/// This node is to leave, as after SIGTERM to its `ddprun`.
 struct DrainOrder {
     /// "drained by ddprunctl (user alice, pid 4711 on node2)"
     std::string reason;
@@ -715,15 +722,15 @@ struct DrainOrder {
     bool operator==(const DrainOrder&) const = default;
 };
 
-/// To every member of a round: it makes no progress, and why. For the screen.
+/// Sent to every member of a round that makes no progress, with the reason. For the screen.
 struct HangFound {
     int round = 0;
     /// "the job hangs: no progress for 60 s; rank 2 on node7 is the only one outside the
     /// collective"
     std::string headline;
-    /// One row each; none: other nodes show them.
+    /// One row each; empty: other nodes show them.
     std::vector<std::string> rows;
-    /// Workers of the receiver that are to be killed for it.
+    /// The receiver's workers that are to be killed because of the hang.
     std::vector<int> killed;
 
     bool operator==(const HangFound&) const = default;
@@ -733,8 +740,8 @@ struct JobResult {
     Outcome outcome = Outcome::succeeded;
     std::optional<Cause> root_cause;
     int exit_code = 0;
-    /// Workers that failed by themselves after the root cause: the first of each node in the last
-    /// round, in order of time; not all if many.
+    /// Workers that failed by themselves after the root cause: the first one of each node in the
+    /// last round, in order of time; a part of them when there are many.
     std::vector<EndedWorker> secondary_failures = {};
     std::optional<Goodput> goodput = std::nullopt;
 

@@ -6,11 +6,11 @@
 
 namespace ddprun::control {
 
-/// Which server speaks another protocol than ours, by the first bytes that it sends: "an HTTP
-/// server". Empty: it may be ours, or is not known here.
+/// Names a server that speaks another protocol, such as "an HTTP server", by its first bytes.
+/// Empty: it may be a rendezvous server, or is not recognized.
 std::string_view other_server(std::string_view first_bytes);
 
-/// So many bytes are enough.
+/// This many bytes are enough.
 inline constexpr std::size_t enough_to_name_server = 9;
 
 }  // namespace ddprun::control

@@ -47,7 +47,7 @@ void stand_by(const JobStep& step, const Member& member) {
     step.send(member, control::Standby{standby_reason(step.job, member)});
 }
 
-/// A message on a connection that the node has replaced by a newer one, delivered late.
+/// A message that arrives late, on a connection that the node has replaced by a newer one.
 void close_outdated(JobStep& step, ConnectionId connection) {
     ++step.job.stale_count;
     step.out.push_back(Close{connection, "the node has a newer connection"});
@@ -74,14 +74,15 @@ std::optional<control::Refused> objection_to_place(JobStep& step, const control:
             std::to_string(job.terms.nodes.max - 1));
     for (auto* member : job.members.by_arrival()) {
         if (member->join.node_rank != join.node_rank) continue;
-        // A node that still asks does so every second.
+        // A node that still asks for the place does so every second.
         auto& since = member->contested_at;
         if (!since || step.now >= *since + limits::suspect_after) since = step.now;
         const auto taken = "node rank " + std::to_string(*join.node_rank) + " of job '" +
                            job.identity.run_id + "' is taken by " + member->name() +
                            ", and asked for by " + join.node.host + " (pid " +
                            std::to_string(join.node.pid) + ")";
-        // A member that has been silent since may be lost, and this its replacement.
+        // A member that has been silent since then may be lost, and this node may be its
+        // replacement.
         const bool may_go =
             !job.silence.is_heard_since(member->nonce(), *since, step.now) || member->is_leaving();
         if (may_go) return control::Refused{taken, retry_while_ending};
@@ -124,7 +125,7 @@ void admit(JobStep& step, NodeJoined joined, Reach reach) {
                 "a new job begins; the one before it under this id " + job.identity.previous_end});
 }
 
-/// The store of the round, which all members use, is closed; no worker of this node ever ran.
+/// The store of the round, which all members use, is closed. No worker of this node ever ran.
 void lose_store(JobStep& step, Member& member) {
     member.become(Member::State::ready);
     depart(
@@ -203,7 +204,7 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
         stop_member(step, member);
     }
     if (resume.failure) on_failed(step, member, failed_of(resume));
-    // Before the end of ranks that have ended because they had saved.
+    // Handled before the end of ranks that ended because they had saved.
     if (resume.save_report) on_save_report(step, member, *resume.save_report);
     step.has_changed = true;
     switch (resume.state) {
@@ -236,10 +237,10 @@ bool is_token_shown(const std::optional<Nonce>& token, const std::optional<Nonce
     return !token || token == shown;
 }
 
-/// A node resumes that is no member, or no longer, or that does not show a member's token.
+/// Answers a node that is not (or no longer) a member, or that does not show the member's token.
 void turn_away(JobStep& step, ConnectionId connection, const control::Resume& resume) {
     if (const auto* over = std::get_if<Over>(&step.job.state)) {
-        // It comes again.
+        // The node retries.
         if (!over->is_recorded)
             return step.out.push_back(Close{connection, "the job's end is not recorded yet"});
         step.out.push_back(Send{connection, control::Resumed{step.job.identity.epoch}});
@@ -264,7 +265,7 @@ void on_joined(JobStep& step, NodeJoined joined) {
     const auto connection = joined.connection.connection;
     if (auto* member = job.members.find(joined.join.node.nonce)) {
         if (connection < member->connection.connection) return close_outdated(step, connection);
-        // The member has its welcome: this is another node, which has learned its nonce.
+        // The member has received its welcome, so this is another node that has learned the nonce.
         if (member->token && member->has_answered)
             return step.refuse(connection, "a member has this node's name", std::nullopt);
         return rejoin(step, *member, joined);
@@ -287,7 +288,7 @@ void on_resumed(JobStep& step, NodeResumed resumed) {
     if (member == nullptr && job.is<Recovering>()) {
         member = take_in(step, resumed);
         if (member == nullptr) return;
-        // Of the server before; the first that comes counts.
+        // Members report the token of the server before; the first report counts.
         member->token = resume.token;
     }
     if (member == nullptr || !is_token_shown(member->token, resume.token))
@@ -308,13 +309,13 @@ void on_dropped(JobStep& step, Member& member) {
     auto& job = step.job;
     member.is_connected = false;
     const auto* over = std::get_if<Over>(&job.state);
-    // It has the result, or has announced that it leaves: the end of its connection is its last
-    // event.
+    // The member has the result, or has announced that it leaves: the end of its connection is its
+    // last event.
     if ((over && over->is_recorded) || member.is_leaving()) {
         if (job.is<Recovering>() && member.group_rank) job.round->place_of(member).is_gone = true;
         return remove_member(step, member);
     }
-    // It comes back for the result.
+    // The member comes back for the result.
     if (over) return;
     feed_silence(step, Silence::Dropped{member.nonce(), connections::is_behind_proxy(member)});
 }

@@ -20,19 +20,20 @@ using namespace std::chrono_literals;
 /// torch's default for --rdzv-id: the id of every job that was given none.
 constexpr std::string_view default_run_id = "none";
 constexpr Duration retry_when_over = 1s;
-/// The leader may be another server by then.
+/// By then another server may be the leader.
 constexpr Duration retry_elsewhere = 1s;
-/// Of a scheduler's name, so that a suffix fits.
+/// The longest part of a scheduler's name, which leaves room for a suffix.
 constexpr std::size_t most_given_bytes = 128;
-/// Names of jobs that are over and forgotten.
+/// How many names of forgotten jobs are kept.
 constexpr std::size_t most_remembered = 1'000;
 
-/// That the sender has followed, by its greeting. A server that was not elected asks for none.
+/// The epoch that the sender has followed, by its greeting. A server that was not elected ignores
+/// epochs.
 std::uint64_t known_epoch(const control::Join* greeting) {
     return greeting != nullptr ? greeting->epoch : 0;
 }
 
-/// The join in a greeting; null: it is another message.
+/// The join in a greeting; null when it is another message.
 const control::Join* greeting_in(const control::AgentMessage& message) {
     if (const auto* join = std::get_if<control::Join>(&message)) return join;
     if (const auto* resume = std::get_if<control::Resume>(&message)) return &resume->join;
@@ -44,11 +45,11 @@ const control::Join* greeting_in(const control::AgentMessage& message) {
 
 void Coordinator::handle(Event event, Instant now, std::vector<Effect>& out) {
     const auto first_effect = static_cast<std::ptrdiff_t>(out.size());
-    // Before anything else: what came meanwhile is for another leader.
+    // Checked first: an event that arrived in the meantime is for another leader.
     if (leadership_.ends_at() && !leadership_.may_act(now))
         step_down("the election was not confirmed in time", 0, out);
     dispatch(event, now, out);
-    // Nothing more is accepted from a connection that is being closed.
+    // Nothing more is accepted on a connection that is being closed.
     std::for_each(out.begin() + first_effect, out.end(), [&](const Effect& effect) {
         if (const auto* close = std::get_if<Close>(&effect)) peers_.erase(close->connection);
     });
@@ -105,20 +106,21 @@ std::optional<Instant> Coordinator::next_deadline() const {
 
 void Coordinator::on_received(Received received, Instant now, std::vector<Effect>& out) {
     const auto found = peers_.find(received.connection);
-    if (found == peers_.end()) return;  // what was read before it was closed
+    if (found == peers_.end()) return;  // its message was read before it was closed
     auto& peer = found->second;
     const bool is_known = peer.job.has_value();
     if (!leadership_.may_act(now)) return turn_elsewhere(received, out);
     if (options_.is_elected) {
         const auto* greeting = coordinating::greeting_in(received.message);
-        // Another job's server had this port before, and etcd still names it.
+        // The server of another job used this port before, and etcd still names it.
         if (greeting != nullptr && options_.hosted_run_id &&
             greeting->run_id != *options_.hosted_run_id)
             return turn_elsewhere(received, out);
         const auto epoch = coordinating::known_epoch(greeting);
         if (epoch > leadership_.epoch() + limits::max_epochs_ahead)
             return out.push_back(Close{received.connection, "no leader had such an epoch"});
-        // The election's memory was set back: the next one gets the epoch to go beyond.
+        // The election's memory was reset to an older state: the next campaign is given the epoch
+        // that it must exceed.
         if (epoch > leadership_.epoch())
             return step_down("a node has followed epoch " + std::to_string(epoch), epoch, out);
     }
@@ -138,7 +140,7 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
         out);
 }
 
-/// The election may name another server by now. A node with workers looks again at once.
+/// By now the election may name another server. A node with workers asks it again at once.
 void Coordinator::turn_elsewhere(const Received& received, std::vector<Effect>& out) {
     const std::string reason = "this server does not lead the job";
     if (std::holds_alternative<control::Join>(received.message))
@@ -184,7 +186,8 @@ void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vect
     bind(peer, *id, nonce);
 }
 
-/// An earlier leader's job goes on, if one of its nodes comes back in time. Empty: no other can.
+/// Why the join must wait: an earlier leader's job continues if one of its nodes comes back in
+/// time. Empty when no node can.
 std::string Coordinator::reason_to_wait(const control::Join& join, Instant now) const {
     const auto until = leadership_.awaits_members_until(join.settings.lease);
     if (!until || now >= *until) return {};
@@ -204,7 +207,7 @@ std::optional<control::Refused> Coordinator::objection_to_incarnation(
             "job 'none' here belongs to user id " + std::to_string(job.user()) +
                 ", not to user id " + std::to_string(join.node.user) + ": give --rdzv-id a name",
             std::nullopt};
-    // Without one the join means the job that runs.
+    // A join without an incarnation means the running job.
     if (!join.incarnation || join.incarnation == identity.given) return std::nullopt;
     if (!identity.given)
         return control::Refused{
@@ -243,13 +246,13 @@ std::optional<control::Refused> Coordinator::objection_to_new_job(
     const auto* last = newest == newest_.end() ? nullptr : &jobs_.at(newest->second);
     if (last && last->is_over() && (is_for_one_job || last->unrecorded_result()))
         // This process is about to exit; a node that joins after that finds the port free. An end
-        // that is not recorded yet is lost if the next leader gets to know a newer job first.
+        // that is not recorded yet is lost if the next leader learns of a newer job first.
         return control::Refused{
             "job '" + join.run_id + "' of this ddprun " + last->ending(), retry_when_over};
     if (last && join.incarnation) {
         const auto& job = *last;
         if (const auto& given = job.identity().given; job.is_over() && given) {
-            // A straggler of the job that just ended is not the beginning of another.
+            // A late node of the job that just ended must not begin another one.
             if (*join.incarnation == *given || comes_before_naturally(*join.incarnation, *given))
                 return control::Refused{
                     "incarnation " + *join.incarnation + " of job '" + join.run_id + "' is over; " +
@@ -261,7 +264,7 @@ std::optional<control::Refused> Coordinator::objection_to_new_job(
         }
     }
     if (join.incarnation) {
-        // One before the newest may be kept longer than that: a name means one job.
+        // An earlier incarnation may be kept longer than that; its name still means only that job.
         const auto kept = by_incarnation_.find({join.run_id, *join.incarnation});
         if (kept != by_incarnation_.end())
             return control::Refused{
@@ -293,7 +296,7 @@ Coordinator::JobId Coordinator::begin_job(
     identity.incarnation =
         join.incarnation.value_or(unused_incarnation(join.run_id, join.node.nonce.to_string()));
     identity.given = join.incarnation;
-    // Where servers are elected, another one follows.
+    // When servers are elected, another server follows this one.
     identity.is_hosted = options_.hosted_run_id.has_value() && !options_.is_elected;
     identity.epoch = leadership_.epoch();
     if (const auto previous = newest_.find(join.run_id); previous != newest_.end())
@@ -311,8 +314,8 @@ Coordinator::JobId Coordinator::add_job(Job job) {
     return id;
 }
 
-/// The new incarnation is not the one that was taken up: members of that one are lost under both
-/// names.
+/// Members of the recovered job are lost under both its names, since the new incarnation is not
+/// that job.
 void Coordinator::name(JobId id, const control::Join& join) {
     auto& job = jobs_.at(id);
     auto base = join.node.nonce.to_string();
@@ -323,8 +326,8 @@ void Coordinator::name(JobId id, const control::Join& join) {
     job.name(std::move(incarnation));
 }
 
-/// `base` has the first node's nonce. A node whose join was never answered joins again under the
-/// same one, and the job that it began the first time may be over by then, and forgotten.
+/// `base` has the first node's nonce. A node whose join was never answered joins again with the
+/// same nonce, and the job that its first join began may by then be over and forgotten.
 std::string Coordinator::unused_incarnation(
     const std::string& run_id, const std::string& base) const {
     auto incarnation = base;
@@ -335,7 +338,7 @@ std::string Coordinator::unused_incarnation(
     return incarnation;
 }
 
-/// It is in the list of forgotten jobs.
+/// True when it is in the list of forgotten jobs.
 bool Coordinator::has_ended(const std::string& run_id, const std::string& incarnation) const {
     return std::find(ended_.begin(), ended_.end(), std::pair{run_id, incarnation}) != ended_.end();
 }
@@ -345,7 +348,8 @@ void Coordinator::on_resume(
     const auto connection = peer.connected.connection;
     const auto known = by_incarnation_.find({resume.join.run_id, resume.incarnation});
     if (known == by_incarnation_.end()) {
-        // It ended under an earlier leader: what that one said to other nodes holds for this one.
+        // The job ended under an earlier leader: the result that it sent to other nodes also holds
+        // for this one.
         if (const auto* result = ends_.find(resume.incarnation)) {
             out.push_back(Send{connection, control::Resumed{leadership_.epoch()}});
             out.push_back(Send{connection, *result});
@@ -353,7 +357,8 @@ void Coordinator::on_resume(
         }
         auto why = reason_it_is_lost(resume);
         if (why.empty()) {
-            // Its workers are sound: it tries again until its fence, and there may be room by then.
+            // Its workers are still running: the node retries until its fence, and there may be
+            // room by then.
             if (auto full = objection_to_count(peer); !full.empty()) {
                 out.push_back(Close{connection, std::move(full)});
                 return;
@@ -373,8 +378,8 @@ void Coordinator::on_resume(
     bind(peer, id, nonce);
 }
 
-/// A server that was started again has no jobs: it rebuilds a job from its members' reports. A
-/// server inside a `ddprun` does not, since it exists for the job that it began itself.
+/// A server that was restarted has no jobs: it rebuilds a job from its members' reports. A server
+/// inside a `ddprun` does not, since it only serves the job that it began itself.
 std::string Coordinator::reason_it_is_lost(const control::Resume& resume) const {
     const auto& join = resume.join;
     if ((options_.hosted_run_id && !options_.is_elected) || interrupted_ || join.settings.is_static)
@@ -403,7 +408,7 @@ std::string Coordinator::objection_to_recovery(
     if (!job.is_young())
         return "another job runs under the id '" + join.run_id + "' since the server was started " +
                "again";
-    // Nodes that came before the first member of the job that runs.
+    // Nodes that joined before the first member of the running job.
     pass(
         id,
         Job::Dissolved{"job '" + join.run_id + "' runs already, and its nodes are coming back"},
@@ -423,7 +428,7 @@ Coordinator::JobId Coordinator::begin_recovery(
     return add_job(Job{std::move(identity), resume, now});
 }
 
-/// The connection speaks for the node from here on, if the job accepted it.
+/// If the job accepted it, the connection represents the node from now on.
 void Coordinator::bind(Peer& peer, JobId id, const Nonce& nonce) {
     const auto job = jobs_.find(id);
     if (job == jobs_.end() || !job->second.is_spoken_for(nonce, peer.connected.connection)) return;
@@ -475,7 +480,7 @@ void Coordinator::on_deadline(Instant now, std::vector<Effect>& out) {
 
 void Coordinator::pass(JobId id, Job::Event event, Instant now, std::vector<Effect>& out) {
     const auto found = jobs_.find(id);
-    if (found == jobs_.end()) return;  // forgotten, and this connection was still open
+    if (found == jobs_.end()) return;  // the job is forgotten while this connection was still open
     auto& job = found->second;
     job.handle(std::move(event), now, out);
 
@@ -499,7 +504,7 @@ void Coordinator::pass(JobId id, Job::Event event, Instant now, std::vector<Effe
     deadline_of_.emplace(id, *deadline);
 }
 
-/// Once for each job.
+/// Records the end once for each job.
 void Coordinator::record_end(JobId id, std::vector<Effect>& out) {
     const auto* result = jobs_.at(id).unrecorded_result();
     const auto is_of_job = [id](const auto& one) { return one.second == id; };
@@ -536,7 +541,7 @@ void Coordinator::forget(JobId id) {
     if (const auto newest = newest_.find(identity.run_id);
         newest != newest_.end() && newest->second == id) {
         newest_.erase(newest);
-        // An older one may still be ending.
+        // An earlier job of this id may still be ending.
         for (auto other = by_incarnation_.lower_bound({identity.run_id, {}});
              other != by_incarnation_.end() && other->first.first == identity.run_id;
              ++other)
@@ -559,7 +564,7 @@ void Coordinator::refuse(
     out.push_back(Close{connection, std::move(reason)});
 }
 
-/// The end of the connection will not be seen any more: its job is notified here.
+/// The end of the connection will not be reported to its job any more, so the job is notified here.
 void Coordinator::complain(
     const Peer& peer, std::string reason, Instant now, std::vector<Effect>& out) {
     const auto connection = peer.connected.connection;

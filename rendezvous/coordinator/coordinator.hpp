@@ -27,14 +27,14 @@ namespace ddprun::coordinator {
 /// connection to its node and job.
 ///
 /// Driven by server/control_server (real sockets) and tests/sim (simulated links). Connections are
-/// names; a message for one that is gone is dropped by the shell.
+/// ids; the shell drops a message for a connection that is gone.
 class Coordinator {
 public:
     /// The surrounding program.
     struct Options {
         /// Inside a `ddprun`: serves this run id only, and is reported to agents as `hosted`.
         std::optional<std::string> hosted_run_id;
-        /// It acts only while it leads: until then, and afterwards, nodes try again.
+        /// The server acts only while it leads; before and afterwards, nodes must retry.
         bool is_elected = false;
     };
 
@@ -43,7 +43,7 @@ public:
         ConnectionId connection;
         control::AgentMessage message;
     };
-    /// End of file, reset, or closed by us.
+    /// The connection ended: end of file, reset, or closed by this server.
     struct Disconnected {
         ConnectionId connection;
     };
@@ -51,15 +51,15 @@ public:
     struct Interrupted {
         int signal;
         std::string reason;
-        /// As in `JobInterrupted`.
+        /// The grace, as in `JobInterrupted`.
         std::optional<Duration> grace = std::nullopt;
     };
     using Led = coordinator::Led;
-    /// Answers `Record`: that one and all before are done.
+    /// Answers `Record`: this record and all earlier ones are stored.
     struct Recorded {
         std::uint64_t number;
     };
-    /// It does not lead any more: the election says so, or its own node leaves.
+    /// The server no longer leads: the election reports it, or its own node leaves.
     struct Deposed {
         std::string reason;
     };
@@ -91,7 +91,8 @@ public:
     void handle(Event event, Instant now, std::vector<Effect>& out);
     std::optional<Instant> next_deadline() const;
 
-    /// Of the leadership under which this server acts; 0: of none, or it always may.
+    /// The epoch of the leadership under which this server acts; 0: it does not lead, or was not
+    /// elected.
     std::uint64_t epoch() const { return leadership_.epoch(); }
     /// None: this server does not lead now, or was not elected.
     std::optional<LeaderStatus> leader(Instant now) const { return leadership_.status(now); }
@@ -99,23 +100,24 @@ public:
     bool is_idle() const { return unsettled_.empty(); }
     /// For /status: every job, at most `limits::max_status_nodes` nodes of each from `first_node`.
     std::vector<JobStatus> status(Instant now, std::size_t first_node = 0) const;
-    /// The same, a few jobs at a time: thousands of them must not hold up a heartbeat.
+    /// The same, a few jobs at a time, since walking thousands of jobs would delay heartbeats.
     struct StatusTurn {
         std::vector<JobStatus> jobs;
-        /// Of the last job that was looked at; 0: there are no further ones.
+        /// The number of the last visited job; 0: there are no further ones.
         std::uint64_t last = 0;
     };
     struct StatusRange {
         std::string run_id;  ///< empty: any
         std::size_t first_node = 0;
-        /// The job to begin behind, and how many are looked at.
+        /// The job after which the turn begins, and how many jobs it visits.
         std::uint64_t after = 0;
         std::size_t most = 0;
     };
     StatusTurn status_turn(Instant now, const StatusRange& range) const;
-    /// Messages without effect: of other rounds, of replaced connections.
+    /// How many messages had no effect: those of other rounds or of replaced connections.
     std::uint64_t stale_count() const;
-    /// Of each job; for tests. A wrong sum is no reason to end the jobs of a server.
+    /// Whether every job's ledger sums up; for tests. A wrong sum is no reason to end the jobs of a
+    /// server.
     bool are_ledgers_complete(Instant now) const;
 
 private:
@@ -123,7 +125,7 @@ private:
     using JobId = std::uint64_t;
     struct Peer {
         Connected connected;
-        /// The job it speaks for, once its join or resume was accepted.
+        /// The node's job, once its join or resume was accepted.
         std::optional<JobId> job;
         Nonce nonce;
     };
@@ -139,17 +141,17 @@ private:
     void on_interrupted(const Interrupted& interrupted, Instant now, std::vector<Effect>& out);
     void on_deadline(Instant now, std::vector<Effect>& out);
 
-    /// Why no job may be begun for this join: a sentence, and when to ask again. Empty: it may.
+    /// Why no job may be begun for this join, and when to ask again; none: it may be begun.
     std::optional<control::Refused> objection_to_new_job(
         const Peer& peer, const control::Join& join) const;
-    /// Why this server keeps no further job of this peer; empty: it does.
+    /// Why this server keeps no further job of this peer; empty: it does keep one.
     std::string objection_to_count(const Peer& peer) const;
-    /// A job that runs under this id but is not the one that is meant.
+    /// The objection when a job runs under this id but another incarnation is meant.
     std::optional<control::Refused> objection_to_incarnation(
         JobId id, const control::Join& join, Instant now, std::vector<Effect>& out);
-    /// Why a job that is unknown to this server is rebuilt from no node; empty: it may be.
+    /// Why this unknown job cannot be rebuilt from any node; empty: it may be rebuilt.
     std::string reason_it_is_lost(const control::Resume& resume) const;
-    /// Why it cannot be rebuilt from this node beside the other jobs; empty: it can.
+    /// Why the job cannot be rebuilt from this node in addition to the other jobs; empty: it can.
     std::string objection_to_recovery(
         const control::Resume& resume, Instant now, std::vector<Effect>& out);
     JobId begin_recovery(const Peer& peer, const control::Resume& resume, Instant now);
@@ -173,14 +175,14 @@ private:
     std::map<ConnectionId, Peer> peers_;
     std::map<JobId, Job> jobs_;
     JobId next_job_ = 1;
-    /// How many of them each network has begun.
+    /// The number of jobs that each network has begun.
     std::map<std::string, std::size_t> jobs_of_network_;
-    /// The newest of each run id, over or not.
+    /// The newest job of each run id, whether over or not.
     std::map<std::string, JobId> newest_;
-    /// By run id and incarnation; a job that went on as another one is here under both.
+    /// By run id and incarnation; a job with a new incarnation is listed under both.
     std::map<std::pair<std::string, std::string>, JobId> by_incarnation_;
     /// Jobs that were over and are forgotten, by run id and incarnation, oldest first: a node that
-    /// comes back to one is not the first node of a job that goes on.
+    /// comes back to such a job must not make the server recover it.
     std::deque<std::pair<std::string, std::string>> ended_;
     /// Jobs that run, or whose members have not all closed.
     std::set<JobId> unsettled_;
@@ -188,7 +190,7 @@ private:
     std::set<std::pair<Instant, JobId>> deadlines_;
     std::map<JobId, Instant> deadline_of_;
     std::optional<Interrupted> interrupted_;
-    /// Of jobs that this server and the leaders before it have ended.
+    /// The ends of jobs under this server and earlier leaders.
     EndRecord ends_;
     /// Jobs whose end is not recorded yet, by the number of the `Record`.
     std::map<std::uint64_t, JobId> unrecorded_;

@@ -5,22 +5,23 @@
 
 #include <string>
 
-/// How members are lost or leave, and what that means for the round. Which silent member is lost is
-/// decided by `Silence`: here it gets its events, and its effects are performed.
+/// How members are lost or leave, and what that means for the round. `Silence` decides which silent
+/// member is lost; these functions pass it its events and perform its effects.
 namespace ddprun::coordinator {
 
-/// Passes the event on and performs the effects; a member that it names may be gone then.
+/// Passes the event on and performs the effects. A member that the event names may be removed by
+/// that.
 void feed_silence(JobStep& step, Silence::Event event);
-/// The current round's places and neighbours.
+/// Passes the current round's places and neighbours to `Silence`.
 void feed_round_to_silence(JobStep& step);
 
-/// The server did not run, or was started again: that it heard nothing meanwhile means nothing. All
-/// deadlines that depend on a node being heard restart.
+/// The server did not run for a while, or was restarted, so silence of nodes means nothing. All
+/// deadlines that depend on hearing a node restart.
 void restart_clocks(JobStep& step);
 
-/// The member is lost, for this reason, and removed.
+/// Removes the member as lost, for this reason.
 void lose(JobStep& step, Member& member, const std::string& how);
-/// The member leaves, or is lost: what that means for the round.
+/// The member leaves or is lost: updates the round accordingly.
 void depart(JobStep& step, const Member& member, control::Cause cause);
 void remove_member(JobStep& step, Member& member);
 

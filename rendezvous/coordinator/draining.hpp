@@ -9,10 +9,9 @@
 /// The state `Draining`: every worker of the current round is stopped, then the round is judged.
 namespace ddprun::coordinator {
 
-/// Stops the current round. Enters the state, unless the job recovers: then the round is stopped
-/// meanwhile. What is returned is valid until the job enters its next state.
-/// A `grace` that is shorter than the job's own counts instead.
-/// Requires: job.is_round_going_on().
+/// Stops the current round and enters the state. While the job recovers, the round is stopped
+/// without entering the state. The result is valid until the job's next state. A `grace` shorter
+/// than the job's own replaces it. Requires: job.is_round_going_on().
 Draining& stop_round(
     JobStep& step,
     const control::Cause& cause,
@@ -22,24 +21,24 @@ Draining& stop_round(
 /// Requires: job.drain().
 void stop_member(JobStep& step, Member& member);
 
-/// Members that are being stopped get less time, if it is less, and this reason for it. Requires:
-/// job.drain().
+/// Shortens the grace of members that are being stopped, if `grace` is shorter, and gives this
+/// reason. Requires: job.drain().
 void shorten_grace(JobStep& step, const std::string& reason, Duration grace);
 
-/// A member of the round that never got its assignment has no workers to wait for. But if it is the
-/// first one, the others have used its store, and only a round that it takes up and stops makes it
-/// open another.
+/// A member of the round that never received its assignment has no workers to wait for. The first
+/// member is an exception: the others have used its store, and it opens a new one only when it
+/// takes up the round and stops it.
 void stop_unassigned(JobStep& step, Member& member);
 
-/// The round goes on without members whose workers are not gone in time. A silent member is another
-/// case: its workers may live until it fences itself, so it is waited for until it is lost or heard
-/// again, and then has all its time again.
+/// The round continues without members whose workers are not gone in time. A silent member is
+/// different: its workers may live until its fence, so it is awaited until it is lost or heard
+/// again, and then gets its full time again.
 void put_out_the_stuck(JobStep& step);
 void put_out_the_stuck_if_due(JobStep& step);
 
-/// What is known of the round's end so far. Pointers are into `job`.
+/// The facts known so far about the end of the round. Pointers are into `job`.
 RoundEnd round_end(const JobData& job, Instant now);
-/// What the verdict would be if nothing else happens. Requires: job.drain().
+/// The verdict if nothing else happens. Requires: job.drain().
 Verdict verdict_so_far(const JobData& job, Instant now);
 
 /// No member has workers any more: judges the round, and enters the next state.

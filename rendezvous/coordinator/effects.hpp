@@ -11,18 +11,19 @@
 #include <variant>
 #include <vector>
 
-/// The coordinator's and its jobs' view of a connection, and their effects.
+/// A connection as the coordinator and its jobs see it, and their effects.
 namespace ddprun::coordinator {
 
 /// A connection that spoke the preamble. Addresses are numeric, IPv4-mapped unwrapped.
 struct Connected {
     ConnectionId connection;
-    std::string peer_addr;    ///< what the server sees: "10.0.0.2"
+    std::string peer_addr;    ///< the peer's address as the server sees it: "10.0.0.2"
     std::string peer_socket;  ///< the same with port: "10.0.0.2:51234"
-    std::string local_addr;   ///< the server's own end of it
-    /// What one caller can have all addresses of: "10.0.0.2", "2001:db8:0:1::/64".
+    std::string local_addr;   ///< the server's end of the connection
+    /// The network of which one caller may own all addresses: "10.0.0.2", "2001:db8:0:1::/64".
     std::string peer_network = {};
-    /// Unpredictable: becomes the token of the node that joins here. Without: it gets none.
+    /// An unpredictable value, which becomes the token of a node that joins here; none: the node
+    /// gets no token.
     std::optional<Nonce> token = std::nullopt;
 };
 
@@ -32,7 +33,7 @@ struct Send {
     bool operator==(const Send&) const = default;
 };
 
-/// Flush what was sent, then close.
+/// Sends what is queued, then closes the connection.
 struct Close {
     ConnectionId connection;
     std::string reason;
@@ -44,12 +45,12 @@ struct Changed {
     std::string run_id;
     std::string state;
     std::string reason;
-    /// The state, not only the reason.
+    /// The state changed, not only the reason.
     bool is_new_state = false;
     bool operator==(const Changed&) const = default;
 };
 
-/// A member got its group rank in a round, and why this one: for the debug log.
+/// A member's group rank in a round, with the reason; for the debug log.
 struct Ranked {
     std::string run_id;
     int round = 0;
@@ -59,7 +60,8 @@ struct Ranked {
     bool operator==(const Ranked&) const = default;
 };
 
-/// Ranks wait long for a key of the round's store, and which do not: for the log.
+/// Ranks that have waited long for a key of the round's store, and the ranks that do not wait; for
+/// the log.
 struct Waiting {
     std::string run_id;
     int round = 0;
@@ -72,7 +74,7 @@ struct Waiting {
     bool operator==(const Waiting&) const = default;
 };
 
-/// The round makes no progress, and why: for the log.
+/// The round makes no progress, with the reason; for the log.
 struct Hung {
     std::string run_id;
     int round = 0;
@@ -81,24 +83,25 @@ struct Hung {
     bool operator==(const Hung&) const = default;
 };
 
-/// This server has forgotten its jobs, and closes every connection: it may not act for them.
+/// This server has forgotten its jobs and closes every connection, since it may no longer act for
+/// them.
 struct SteppedDown {
     std::string reason;
-    /// Of the leadership that is over.
+    /// The epoch of the ended leadership.
     std::uint64_t epoch = 0;
     /// The newest epoch that a node has named.
     std::uint64_t known_epoch = 0;
-    /// No job is left: none runs, and no node may come back to one.
+    /// No job is left: none runs, and no node may come back for a result.
     bool is_idle = false;
     bool operator==(const SteppedDown&) const = default;
 };
 
-/// A job has ended under this elected server: the election keeps that for the leaders after it, and
+/// A job has ended under this elected server. The election stores the end for later leaders and
 /// answers with `Coordinator::Recorded`. Until then no node gets the result.
 struct Record {
     std::uint64_t epoch = 0;
     std::uint64_t number = 0;
-    /// Of this id: the earlier ends too.
+    /// The ends of this run id, including earlier ones.
     std::string ends;
     bool operator==(const Record&) const = default;
 };

@@ -9,26 +9,26 @@
 
 namespace ddprun::coordinator {
 
-/// A result without what only its job's own nodes get: the text of the worker that failed.
+/// The result without the text of the failed worker, which only the job's own nodes get.
 control::JobResult without_text(control::JobResult result);
 
-/// How jobs of one run id have ended, newest last, for the next leader: an elected server keeps
-/// this outside of itself before any node gets the result. The newest few; without texts of
-/// workers.
+/// How jobs of one run id have ended, newest last, for the next leader: an elected server stores
+/// this outside of itself before any node gets the result. Keeps only the newest few, without texts
+/// of workers.
 class EndRecord {
 public:
-    /// Newer ones take the place of older ones.
+    /// Newer ends replace older ones.
     static constexpr std::size_t most_ends = 8;
 
-    /// A job went by each of `incarnations`.
+    /// Adds the end of a job that had each of these incarnations as its name.
     void add(std::vector<std::string> incarnations, control::JobResult result);
     /// Null: no such end is known.
     const control::JobResult* find(const std::string& incarnation) const;
 
-    /// Frames of the control protocol (control/FORMAT.md): for each end a `welcome` for each name,
-    /// then the `result`.
+    /// Frames of the control protocol (control/FORMAT.md): each end is one `welcome` for each of
+    /// its names, followed by the `result`.
     std::string encode() const;
-    /// As far as it is legible.
+    /// Decodes as many ends as can be read.
     static EndRecord decode(const std::string& bytes);
 
 private:

@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// At least this long a node may come back for the result.
+/// For at least this long a node may come back for the result.
 constexpr Duration shortest_memory = 30s;
 
 /// The last round's secondary failures, for a report that is the same on every node.
@@ -67,7 +67,7 @@ void end(
     step.say(
         control::name_of(outcome),
         result.root_cause ? result.root_cause->reason : "every node succeeded");
-    // A member that is cut off gets it when it resumes.
+    // A member without a connection gets the result when it resumes.
     for (const auto* member : job.members.by_arrival())
         send_result(step, *member);
 }
@@ -85,7 +85,7 @@ void restart(JobStep& step, const control::Cause& cause) {
     if (pause > Duration{}) what += " after a pause of " + seconds_text(pause);
     form(step, what + ": " + cause.reason, pause);
     if (pause == Duration{}) return;
-    // Screens would show nothing during a pause; the cause came with the stop.
+    // Without it, screens would show nothing during the pause. The cause was sent with the stop.
     for (const auto* member : job.members.by_arrival())
         if (!member->is_leaving()) step.send(*member, control::Standby{what});
 }
@@ -107,7 +107,7 @@ void on_interrupted(JobStep& step, const JobInterrupted& interrupted) {
         stop_round(step, cause, interrupted.signal, interrupted.grace);
         return;
     }
-    // Every member is being stopped already; the verdict is what changes, and perhaps the grace.
+    // Every member is being stopped already: this changes only the verdict, and perhaps the grace.
     if (!job.is<Draining>()) return;
     step.say("draining", cause.reason);
     if (interrupted.grace) shorten_grace(step, cause.reason, *interrupted.grace);

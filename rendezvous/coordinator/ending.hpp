@@ -15,7 +15,8 @@ struct JobInterrupted {
     control::Cause::Kind kind;  ///< cancelled or superseded
     int signal;
     std::string reason;
-    /// Between the signal and SIGKILL; the job's own where it is shorter, or where there is none.
+    /// The time between the signal and SIGKILL. Shortens the job's own grace, which also holds when
+    /// there is none here.
     std::optional<Duration> grace = std::nullopt;
 };
 
@@ -26,13 +27,13 @@ void follow(JobStep& step, Verdict verdict);
 /// Every member has succeeded.
 void succeed(JobStep& step);
 
-/// As a node that speaks this version gets it.
+/// The result as it is sent to a node of this protocol version.
 control::JobResult result_for(int version, control::JobResult result);
 
-/// The result of a job that is over, once it is recorded. An elected server that is gone by then
-/// has sent it to no node, and the next leader may come to another one.
+/// Sends the result of a job that is over, once it is recorded. If an elected server ends before
+/// that, no node has the result, and the next leader may decide on another one.
 void send_result(JobStep& step, const Member& member);
-/// The end will be known to the next leader.
+/// The end is recorded: the next leader will know it.
 void on_recorded(JobStep& step);
 
 }  // namespace ddprun::coordinator

@@ -20,13 +20,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The first line about a wait, for the nodes that are there and for each that comes later.
+/// When the first line about a wait is sent, both to the nodes that are there and to each that
+/// comes later.
 constexpr Duration first_note_after = 5s;
-/// The next line for all of them when they have waited so many times as long.
+/// The next line is sent when the nodes have waited this many times as long.
 constexpr int note_factor = 3;
 constexpr std::size_t most_named = 8;
 
-/// With `never` a late node fills a hole, but the round never grows.
+/// With `never` a late node may fill a free place, but the round never grows.
 std::size_t most_nodes(const JobData& job) {
     const bool fills_holes_only =
         job.terms.settings.late_nodes == control::LateNodes::never && job.round;
@@ -44,7 +45,7 @@ bool is_previous_round_settled(const JobData& job) {
     });
 }
 
-/// A member that is not ready yet may still come; one that was lost must be replaced.
+/// A member that is not ready yet may still become ready; a lost one must be replaced.
 void note_losses(JobStep& step, Forming& state) {
     const auto& job = step.job;
     const auto& limit = job.terms.settings.replacement_timeout;
@@ -55,7 +56,7 @@ void note_losses(JobStep& step, Forming& state) {
         state.replacement_ends = step.now + *limit;
 }
 
-/// "node ranks 1, 3": which places no node has, known with fixed places only.
+/// The node ranks without a node, as in "node ranks 1, 3". Known with fixed places only.
 std::string missing_ranks(const JobData& job) {
     if (!job.terms.settings.is_static) return {};
     std::set<int> ranks;
@@ -97,7 +98,8 @@ Shortage shortage(JobData& job, const Forming& state) {
     return {last, job.round.has_value(), ready, std::move(hosts), waited};
 }
 
-/// ", 1 more than a multiple of 2": so many nodes will not get in; mostly empty.
+/// How many nodes do not fit into a multiple of the unit: ", 1 more than a multiple of 2". Empty
+/// for none.
 std::string left_over_text(const JobData& job, std::size_t ready) {
     const auto left = ready - job.terms.nodes.in_units(ready);
     if (left == 0) return {};
@@ -107,11 +109,11 @@ std::string left_over_text(const JobData& job, std::size_t ready) {
 
 struct FormingDecision {
     bool closes = false;
-    /// In words, for the log and the status page.
+    /// The reason in words, for the log and the status page.
     std::string reason;
 };
 
-/// Whether a round closes now. Begins the last call, or ends one that lasts no more.
+/// Decides whether a round begins now. Begins the last call, or ends it.
 FormingDecision decide_round(JobStep& step, Forming& state) {
     auto& job = step.job;
     const auto min = job.min_nodes();
@@ -166,7 +168,8 @@ control::Standby progress(const JobStep& step, const Forming& state) {
     return {text, static_cast<int>(min - ready)};
 }
 
-/// Screens would show nothing while nodes are missing. Seldom: each line goes to every node.
+/// Notifies waiting nodes, since screens would show nothing while nodes are missing. Rarely, since
+/// each line goes to every node.
 void note_progress(JobStep& step, Forming& state) {
     auto& notes = state.notes;
     const auto arrivals = step.job.members.arrivals();

@@ -5,13 +5,14 @@
 
 #include <string>
 
-/// The state `Forming`: when a round begins, and when too few nodes end the job.
+/// The state `Forming`: decides when a round begins, and when the job ends because of too few
+/// nodes.
 namespace ddprun::coordinator {
 
-/// Enters the state. `why` there is another round; no round begins before `pause` is over.
+/// Enters the state. `why`: the reason for another round. No round begins before `pause` is over.
 void form(JobStep& step, std::string why, Duration pause = {});
 
-/// When the job ends unless enough nodes are ready. Earlier when it is sure that a node is missing.
+/// When the job ends unless enough nodes are ready; earlier when a node is known to be missing.
 Instant waits_until(const Forming& state);
 
 Instant next_deadline(const Forming& state);

@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-/// Which ranks keep a round from going on. Pure.
+/// Decides which ranks block a round. Pure.
 namespace ddprun::coordinator {
 
-/// One rank of the round, as its node has seen it last. Nothing is owned.
+/// One rank of the round, as its node has last reported it. Nothing is owned.
 struct RankSeen {
     int rank = 0;
     std::string_view host;
@@ -23,7 +23,7 @@ struct RankSeen {
     control::WorkProgress progress = {};
 };
 
-/// It says that it does what takes long without being a hang.
+/// The rank reports a phase that takes long without being a hang.
 bool is_in_slow_phase(const RankSeen& rank);
 
 struct HangVerdict {
@@ -32,13 +32,13 @@ struct HangVerdict {
         hangs,   ///< no rank works
     };
     Kind kind = Kind::hangs;
-    /// The ranks that keep the others from going on, in ascending order; empty: it does not show.
+    /// The ranks that block the others, in ascending order; empty when that is not visible.
     std::vector<int> suspects;
-    /// What is said of them, or of all ranks: "is stopped by a signal".
+    /// What the ranks do, or what all ranks do: "is stopped by a signal".
     std::string why;
-    /// What was seen leaves no other explanation.
+    /// The observations allow no other explanation.
     bool is_certain = true;
-    /// No rank, or with `delays` none of the others, has gone on for so long.
+    /// For this long no rank has made progress; with `delays`, none of the other ranks.
     Duration age{};
 
     bool operator==(const HangVerdict&) const = default;
@@ -68,8 +68,8 @@ std::optional<HangVerdict> judge_hang(std::span<const RankSeen> ranks, Duration 
 
 /// "the job hangs: no progress for 60 s; rank 2 on node7 is stopped by a signal"
 std::string headline(const HangVerdict& verdict, std::span<const RankSeen> ranks);
-/// What each rank was seen doing: the suspects first, with what the kernel shows; ranks that do the
-/// same in one place are one row.
+/// What each rank was observed doing. The suspects come first, with the kernel's facts; ranks that
+/// do the same in one place share a row.
 std::vector<std::string> rows(const HangVerdict& verdict, std::span<const RankSeen> ranks);
 
 }  // namespace ddprun::coordinator

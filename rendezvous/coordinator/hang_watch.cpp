@@ -21,17 +21,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// All ranks are looked at: once for the reports of all nodes that come together.
+/// All ranks are judged once for all nodes' reports that arrive together.
 constexpr Duration judging_pause = 300ms;
-/// Reports that may be missing before what the last one said counts no more.
+/// When this many reports in a row are missing, the last one no longer counts.
 constexpr int most_missed_reports = 3;
 /// Ranks that work are killed only after so many times the limit.
 constexpr int patience_with_work = 10;
 
-/// Of a node whose ranks have all ended: it may be gone.
+/// For a node whose ranks have all ended, which may be gone.
 const control::Site ended_ranks{control::Activity::ended, "", "", Duration::max(), {}};
 
-/// In ascending order. What a node has not reported lately is not known.
+/// All ranks in ascending order. A rank without a recent report counts as unknown.
 std::vector<RankSeen> ranks_of(const JobData& job, Instant now) {
     const auto longest_age = most_missed_reports * job.terms.settings.look_interval();
     std::vector<RankSeen> ranks;
@@ -59,7 +59,7 @@ std::vector<RankSeen> ranks_of(const JobData& job, Instant now) {
     return ranks;
 }
 
-/// Of a recovered round this is what its members have stated.
+/// True when every rank is listed. A recovered round has only what its members reported.
 bool are_complete(const std::vector<RankSeen>& ranks, const Round& round) {
     if (ranks.size() != static_cast<std::size_t>(round.world_size)) return false;
     for (std::size_t i = 0; i < ranks.size(); ++i)
@@ -71,8 +71,8 @@ const control::Site& site_of(const std::vector<RankSeen>& ranks, int rank) {
     return *ranks[static_cast<std::size_t>(rank)].site;
 }
 
-/// The suspects. Where all ranks that are left wait for others the end of one is enough for another
-/// round.
+/// The suspects. When all remaining ranks wait for others, ending one of them is enough to start
+/// another round.
 std::vector<int> ranks_to_kill(const HangVerdict& verdict, const std::vector<RankSeen>& ranks) {
     const auto has_ended = [&](int rank) {
         return site_of(ranks, rank).activity == control::Activity::ended;
@@ -92,7 +92,7 @@ std::vector<int> ranks_to_kill(const HangVerdict& verdict, const std::vector<Ran
     return first ? std::vector{*first} : std::vector<int>{};
 }
 
-/// A rank that works and says that this takes long is left alone.
+/// A rank that works and reports a slow phase is not killed.
 bool may_kill(const HangVerdict& verdict, const std::vector<RankSeen>& ranks, Duration limit) {
     if (verdict.kind == HangVerdict::Kind::hangs) return true;
     const bool is_slow =
@@ -109,7 +109,7 @@ std::string next_text(const control::Settings& settings, const std::vector<int>&
            (killed.size() == 1 ? " is" : " are") + " killed (--on-hang=restart)";
 }
 
-/// Those of these ranks that are on this node, by their local ranks.
+/// The local ranks of those ranks that are on this node.
 std::vector<int> local_ranks(const std::vector<int>& ranks, const Place& place) {
     std::vector<int> found;
     for (const int rank : ranks)
@@ -118,7 +118,7 @@ std::vector<int> local_ranks(const std::vector<int>& ranks, const Place& place) 
     return found;
 }
 
-/// The rows are for the screens of the first node and of those with suspects.
+/// The rows go to the screens of the first node and of nodes with suspects.
 void tell_members(
     const JobStep& step,
     const control::HangFound& found,

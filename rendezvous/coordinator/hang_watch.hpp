@@ -3,10 +3,10 @@
 
 #include "rendezvous/coordinator/job_data.hpp"
 
-/// Whether any rank of the current round goes on, as the nodes report it (--hang-after).
-/// hang_verdict.hpp concludes; here is when that is asked, and what follows: the nodes are
-/// notified of each hang once, and with --on-hang=restart the ranks that cause it are killed, which
-/// their nodes report as failures.
+/// Checks whether any rank of the current round makes progress, by the nodes' reports
+/// (--hang-after). hang_verdict.hpp draws the conclusion. This file decides when it is asked and
+/// what follows: nodes are notified of each hang once, and with --on-hang=restart the ranks that
+/// cause it are killed, which their nodes report as failures.
 namespace ddprun::coordinator {
 
 void on_sites(JobStep& step, const Member& member, const control::NodeSites& sites);

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A second loss or leave within this long is too soon.
+/// A second loss or leave within this time is too soon.
 constexpr Duration window = 10min;
 constexpr Duration shortest_pause = 30s;
 constexpr Duration longest_pause = 10min;

@@ -9,20 +9,20 @@
 
 namespace ddprun::coordinator {
 
-/// Hosts that come and go. Each loss of one ends a round on every node, so a host that goes again
-/// soon after it came waits before it is let in: longer each time.
+/// Hosts that leave and return repeatedly. Each loss ends a round on every node, so a host that
+/// leaves again soon after its return must wait before it is admitted, longer each time.
 class HostRecord {
 public:
-    /// A node of this host was lost or left in this round. Several of one host count once.
+    /// A node of this host was lost or left in this round. Several nodes of one host count once.
     void note_gone(const std::string& host, int round, Instant now);
-    /// Until when nodes of this host stand by; nothing: they need not.
+    /// The time until which nodes of this host stand by; none: they are admitted at once.
     std::optional<Instant> stands_by_until(const std::string& host, Instant now) const;
 
 private:
     struct Entry {
         int round = -1;
         Duration pause{};
-        /// It went, or could come back, then: whichever is later.
+        /// When the host left, or when it may come back: the later of both.
         Instant back_at{};
     };
     std::map<std::string, Entry> entries_;

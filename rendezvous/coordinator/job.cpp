@@ -20,7 +20,7 @@ namespace ddprun::coordinator {
 namespace job {
 namespace {
 
-/// A wake-up later than this means that the server did not run.
+/// A wake-up that is later than this means that the process did not run meanwhile.
 constexpr Duration late_wake_up = limits::heartbeat_interval / 2;
 
 void on_received(JobStep& step, Job::Received received) {
@@ -32,7 +32,7 @@ void on_received(JobStep& step, Job::Received received) {
         return;
     }
     member->has_answered = true;
-    // What was sent to it while it was silent arrives about now, a stop too.
+    // Messages that were sent to a silent node arrive about now, a stop too.
     const bool was_heard = job.silence.is_heard(received.nonce, step.now);
     feed_silence(step, Silence::Heard{received.nonce});
     if (!was_heard && member->ready_by) member->ready_by = job.ready_by(step.now);
@@ -61,7 +61,7 @@ void on_deadline(JobStep& step) {
     put_out_the_stuck_if_due(step);
 }
 
-/// The conclusions from what happened: the end of a drain, the next round.
+/// Draws the conclusions from an event: the end of a drain, the next round.
 void settle(JobStep& step) {
     auto& job = step.job;
     if (job.is<Recovering>()) update_recovering(step);
@@ -101,7 +101,7 @@ void note_desertion(JobStep& step) {
     job.deserted_until = std::min(job.deserted_until.value_or(until), until);
 }
 
-/// What must hold of a round as a whole; asked when the job's state has changed.
+/// Checks the invariants of a whole round; called when the job's state has changed.
 void check_round(JobData& job) {
     job.members.check();
     require(job.silence.size() == job.members.size(), "every member may be silent, and no other");
@@ -160,7 +160,7 @@ void Job::dispatch(JobStep& step, Event event) {
             [&](EndRecorded) { on_recorded(step); },
             [&](const Dissolved& dissolved) { job::on_dissolved(step, dissolved); },
             [&](DeadlinePassed) {
-                // A deadline that is not ours: early, late or meant for another job.
+                // A deadline that is not this job's: early, late or meant for another job.
                 const auto next = next_deadline();
                 step.has_changed = next && step.now >= *next;
                 if (step.has_changed) job::on_deadline(step);
@@ -220,7 +220,7 @@ JobStatus Job::status(Instant now, std::size_t first_node) const {
     return status_of(data_, now, first_node);
 }
 
-/// What must hold after every event and is cheap to ask.
+/// Checks the invariants that are cheap enough to check after every event.
 void Job::check() {
     const auto& budget = data_.restarts.budget;
     require(budget.used() <= budget.max(), "the budget is never overspent");

@@ -18,8 +18,8 @@
 namespace ddprun::coordinator {
 
 /// One life of one job: which node is in which round, when a round is over, and how the job ends
-/// (reasons: docs/coordinator-decisions.md). What a state does is in the file of its name, its data
-/// in job_data.hpp.
+/// (reasons: docs/coordinator-decisions.md). Each state's behaviour is in the file of its name, its
+/// data in job_data.hpp.
 ///
 ///   forming    --enough ready, no pause-->   running    Send Assignment to each member
 ///   running    --failed, lost, leave,
@@ -35,8 +35,8 @@ namespace ddprun::coordinator {
 ///   recovering --all are back, or the
 ///                lease is over-->            running, draining or forming: as members report
 ///
-/// Owned and fed by `Coordinator`. What arrives on a connection that is no longer its node's
-/// current one has no effect; nor has a message about another round, `ready` excepted.
+/// Owned and fed by `Coordinator`. A message on a connection that is no longer its node's current
+/// one has no effect; nor has a message about another round, except `ready`.
 class Job {
 public:
     using Identity = JobIdentity;
@@ -54,11 +54,11 @@ public:
         ConnectionId connection;
         Nonce nonce;
     };
-    /// No round was begun yet, and all its nodes belong to another job: they have to join again.
+    /// No round has begun yet, and all nodes belong to another job: they have to join again.
     struct Dissolved {
         std::string reason;
     };
-    /// Its end will be known to the next leader.
+    /// The end is recorded: the next leader will know it.
     struct EndRecorded {};
     struct DeadlinePassed {};
     using Event = std::variant<
@@ -72,10 +72,11 @@ public:
         DeadlinePassed>;
     using Effect = coordinator::Effect;
 
-    /// All other nodes have to agree with `first`. The node itself still has to join.
+    /// Creates a job with the terms of `first`, with which all other nodes must agree. The node
+    /// itself still has to join.
     Job(Identity identity, const control::Join& first, Instant now);
-    /// A running job that is unknown to this server: it recovers. `first` is the first report of a
-    /// member, and still has to be handled.
+    /// Creates a running job that is unknown to this server and recovers. `first` is the first
+    /// report of a member, and still has to be handled.
     Job(Identity identity, const control::Resume& first, Instant now);
 
     void handle(Event event, Instant now, std::vector<Effect>& out);
@@ -83,31 +84,32 @@ public:
 
     const Identity& identity() const { return data_.identity; }
     bool is_over() const { return data_.is<Over>(); }
-    /// Of a job whose end no node may hear before it is recorded; null: it is not over, or may.
+    /// The result of a job whose end must be recorded before any node gets it; null when it is not
+    /// over, or nodes may get the result.
     const control::JobResult* unrecorded_result() const;
-    /// Over, and no node is connected or may come back for the result.
+    /// The job is over, and no node is connected or may come back for the result.
     bool is_settled() const {
         return is_over() && data_.members.size() == 0 && unrecorded_result() == nullptr;
     }
-    /// Over for so long that no node comes back for the result; or without a node for so long that
-    /// it does not go on.
+    /// The job has been over so long that no node comes back for the result; or it has had no node
+    /// for so long that it cannot continue.
     bool is_forgettable(Instant now) const;
-    /// No round of this incarnation was ever begun.
+    /// No round of this incarnation has ever begun.
     bool is_young() const { return data_.is_young(); }
-    /// Nothing was ever agreed and no node is there: the job leaves no trace.
+    /// Nothing was agreed and no node is there: the job leaves no trace.
     bool is_empty() const { return data_.is_empty(); }
-    /// It is a new incarnation, which is named with the first node that comes.
+    /// The job is a new incarnation, which is named after the first node that joins.
     bool is_nameless() const { return data_.naming == Naming::nameless; }
     /// Requires: is_nameless().
     void name(std::string incarnation);
     std::uint32_t user() const { return data_.terms.node.user; }
-    /// Whether this connection is the current one of this node.
+    /// Whether this connection is the node's current one.
     bool is_spoken_for(const Nonce& nonce, ConnectionId connection) const;
     /// "failed (rank 3 ..., exit code 1)".
     std::string ending() const;
     JobStatus status(Instant now, std::size_t first_node) const;
     std::uint64_t stale_count() const { return data_.stale_count; }
-    /// Each moment of the job is in one phase of its ledger.
+    /// Every moment of the job belongs to one phase of its ledger.
     bool is_ledger_complete(Instant now) const;
 
 private:

@@ -31,12 +31,13 @@
 /// standby.hpp; only they and job.cpp use this. Data of one state are gone when the job leaves it.
 namespace ddprun::coordinator {
 
-/// When the nodes that wait are notified of what they wait for.
+/// When waiting nodes are notified of what they wait for.
 struct WaitNotes {
     Instant waiting_since{};
-    /// All of them; each time after three times as long a wait.
+    /// When all of them are notified; the interval triples each time.
     Instant all_at{};
-    /// Those that came since a note was sent: `arrivals` is the number of those before.
+    /// When nodes are notified that came after the last note; `arrivals` is the number of nodes
+    /// before that note.
     std::optional<Instant> newcomers_at;
     std::uint64_t arrivals = 0;
 };
@@ -46,18 +47,18 @@ struct Forming {
     /// Why there is another round; empty before the first one.
     std::string why;
     Instant join_ends{};
-    /// Instead of `join_ends` since members are missing that were lost, if that has a limit.
+    /// Replaces `join_ends` once lost members are missing, if that wait has a limit.
     std::optional<Instant> replacement_ends;
-    /// While `min` are ready: when the last call ends.
+    /// When the last call ends, while `min` nodes are ready.
     std::optional<Instant> last_call_ends;
-    /// No round begins before that.
+    /// No round begins before this.
     std::optional<Instant> pause_ends;
     WaitNotes notes;
 
     Forming(Instant waits_from, const control::Settings& settings);
 };
 
-/// The hang that lasts, as the nodes were notified of it.
+/// The lasting hang, as nodes were notified of it.
 struct ReportedHang {
     HangVerdict::Kind kind;
     std::string headline;
@@ -66,17 +67,17 @@ struct ReportedHang {
 
 /// The current round's workers run, or are being started.
 struct Running {
-    /// When the round has run long enough for a full restart budget.
+    /// When the round has run long enough to refill the restart budget.
     std::optional<Instant> refill_at;
     std::optional<Instant> first_late_at;
     std::optional<Instant> admit_at;
     std::optional<Instant> surplus_check_at;
-    /// While all ranks are to save, and until when that is waited for.
+    /// Set while all ranks are to save, with the time until which that is awaited.
     std::optional<SaveAgreement> save;
     std::optional<Instant> save_ends_at;
     /// The newest save point that a member may have.
     std::optional<control::SavePoint> known_save;
-    /// When the ranks are judged, since a node has reported what its workers do.
+    /// When the ranks are judged, after a node has reported what its workers do.
     std::optional<Instant> judge_at;
     std::optional<ReportedHang> hang;
 };
@@ -84,40 +85,40 @@ struct Running {
 /// The current round is being stopped on every node.
 struct Draining {
     control::Stop stop;
-    /// How long the round ran before.
+    /// How long the round had run.
     Duration ran_for{};
-    /// When the members that are not ready are looked at.
+    /// When members that are not ready are checked.
     std::optional<Instant> look_at;
-    /// The first member lost or left in this round.
+    /// The first member that was lost or left in this round.
     std::optional<control::Cause> departure;
     std::vector<NodeFailure> failures;
 };
 
-/// The server was started again: members report the round they are in.
+/// The server was restarted: members report their rounds.
 struct Recovering {
     Instant ends_at{};
-    /// A member came back with workers of the current round, or with workers that are still ending.
+    /// A member came back with workers of the current round (running, or still ending).
     bool has_workers = false;
     bool has_stopping = false;
-    /// As sent to the members before, by group rank.
+    /// The neighbours sent to each member before the restart, by group rank.
     std::map<int, std::vector<control::Neighbour>> neighbours;
     /// The round is being stopped.
     std::optional<Draining> draining;
-    /// The newest that a member of the round has, and what their ranks have done about it, by group
-    /// rank.
+    /// The newest save point that a member of the round has, and what the members' ranks have done
+    /// about it, by group rank.
     std::optional<control::SavePoint> known_save;
     std::map<std::size_t, control::SaveReport> save_reports;
 };
 
 struct Over {
     control::JobResult result;
-    /// The nodes that get all of it, with their tokens; any other gets it without the text of
-    /// workers.
+    /// The nodes that get the whole result, with their tokens. Any other node gets it without the
+    /// text of workers.
     std::map<Nonce, std::optional<Nonce>> members;
-    /// It will be known to the next leader: until then no node gets it. Always, where there is
-    /// none.
+    /// The next leader will know the end; until then no node gets the result. Always true when
+    /// servers are not elected.
     bool is_recorded = true;
-    /// No node comes back for the result after that.
+    /// After this no node comes back for the result.
     Instant forget_at{};
 };
 
@@ -129,28 +130,28 @@ std::string_view state_name(std::size_t index);
 struct JobIdentity {
     std::string run_id;
     std::string incarnation;
-    /// Where its first node came from: `Connected::peer_network`.
+    /// The network of its first node: `Connected::peer_network`.
     std::string network = {};
-    /// The scheduler's name for it, if that is where it came from: names of one scheduler are
-    /// ordered in time. `incarnation` begins with it.
+    /// The scheduler's name for the job, if there is one: names of one scheduler are ordered in
+    /// time. `incarnation` begins with it.
     std::optional<std::string> given;
-    /// The server lives inside a `ddprun`.
+    /// The server is part of a `ddprun`.
     bool is_hosted = false;
     /// How the previous job of this id ended; empty if none is known.
     std::string previous_end;
-    /// Of the leadership under which this server has the job.
+    /// The epoch of the leadership under which this server has the job.
     std::uint64_t epoch = 0;
 };
 
-/// Under which name the rounds of the job are counted.
+/// The name under which the job's rounds are counted.
 enum class Naming : std::uint8_t {
     named,
-    /// The number of the next round is not known: if there is another round, it is the first one of
-    /// a new incarnation.
+    /// The number of the next round is unknown: another round would be the first one of a new
+    /// incarnation.
     outdated,
-    /// A new incarnation, named with the first node that joins.
+    /// A new incarnation, named after the first node that joins.
     nameless,
-    /// As `named`, but it had rounds under another name: it is kept while no node is there.
+    /// Like `named`, but with rounds under an earlier name: the job is kept while no node is there.
     renamed,
 };
 
@@ -160,32 +161,32 @@ struct Restarts {
     RestartDelay delay;
     LossRecord losses;
     ProgressRecord progress;
-    /// Rounds that were followed by another, by what ended them.
+    /// By cause: the number of rounds that ended and were followed by another.
     std::map<control::Cause::Kind, std::uint64_t> by_cause;
 };
 
 /// Causes that outlive a state.
 struct Causes {
-    /// The job is to end when its workers are gone.
+    /// The job ends once its workers are gone.
     std::optional<control::Cause> cancel;
-    /// And all its ranks have saved the same step for that.
+    /// All ranks have saved the same step for that end.
     bool is_saved = false;
-    /// The first `leave` since the round began, or since there is none.
+    /// The first `leave` since the round began, or since there has been no round.
     std::optional<control::Cause> left;
-    /// Why the last round ended, or why a member is missing since.
+    /// Why the last round ended, or why a member has been missing since.
     std::optional<control::Cause> last;
 };
 
-/// Nodes of hosts that come and go.
+/// Nodes of hosts that leave and return repeatedly.
 struct Holds {
     HostRecord hosts;
-    /// When the first of the held nodes is free, or earlier if it has gone.
+    /// When the first held node is released; may be early if that node has left.
     std::optional<Instant> ends_at;
-    /// Hosts whose nodes stand by until they are undrained, each with the reason.
+    /// Drained hosts, whose nodes stand by until they are undrained, each with the reason.
     std::map<std::string, std::string> drained;
 };
 
-/// For the log and /status: the last `Changed`.
+/// The last `Changed`, for the log and /status.
 struct Said {
     std::string state;
     std::string reason;
@@ -196,7 +197,7 @@ struct PhaseTimes {
     std::array<Duration, std::variant_size_v<JobState>> spent{};  ///< up to `entered_at`
     Instant entered_at{};
 
-    /// From the begin of the job, which is in the state of this index now, to its end.
+    /// The time from the beginning of the job, which is in the state of this index now, to its end.
     Duration until_the_end(Instant now, std::size_t state) const;
 };
 
@@ -216,10 +217,10 @@ struct JobData {
     Said said;
     PhaseTimes phases;
     Ledger ledger;
-    /// While no node keeps the job: when it is forgotten.
+    /// When the job is forgotten, set while no node keeps it.
     std::optional<Instant> deserted_until;
     std::uint64_t hang_count = 0;
-    /// Messages about other rounds, or that make no sense in the sender's state.
+    /// The number of messages about other rounds, or that do not fit the sender's state.
     std::uint64_t stale_count = 0;
 
     JobData(JobIdentity identity, const control::Join& terms, JobState state, Instant now);
@@ -228,10 +229,11 @@ struct JobData {
     bool is() const {
         return std::holds_alternative<State>(state);
     }
-    /// The drain of the current round, also while the job recovers; null if it is not stopped.
+    /// The drain of the current round, even while the job recovers; null when it is not being
+    /// stopped.
     Draining* drain();
     const Draining* drain() const;
-    /// Members have workers of the current round, stopping or not.
+    /// Members have workers of the current round, whether stopping or not.
     bool has_current_round() const;
     /// The current round has begun and is not being stopped.
     bool is_round_going_on() const;
@@ -239,14 +241,14 @@ struct JobData {
     /// No round of this incarnation was ever begun.
     bool is_young() const { return is<Forming>() && !round; }
     bool is_empty() const;
-    /// This server has begun a round of it. Until then, or when it was only reported to have one,
-    /// its nodes keep it while they are connected, and for their lease: an hour at most, except
-    /// while all places of a reported round were taken up and workers may run.
+    /// This server has begun a round of the job. Before that, and while a round was only reported,
+    /// its nodes keep the job while they are connected and for their lease, an hour at most. There
+    /// is no limit while all places of a reported round are taken and workers may run.
     bool is_proven() const { return round && !round->is_recovered; }
-    /// No node keeps the job: none is left, or none of an unproven one is connected.
+    /// No node keeps the job: none is left, or the job is unproven and none is connected.
     bool is_deserted();
-    /// A job that can only have one node has none: no other node depends on it. But where servers
-    /// are elected another node may come to lead, and give its place away.
+    /// False for a job that can have only one node, since no other node depends on it. When servers
+    /// are elected it always has one: another node may become the leader and give the place away.
     bool has_lease() const {
         return terms.nodes.max > 1 || terms.nodes.spares > 0 || identity.epoch > 0;
     }
@@ -255,14 +257,14 @@ struct JobData {
     std::size_t max_nodes() const { return static_cast<std::size_t>(terms.nodes.max); }
     /// Places are free in the current round.
     bool has_room() const { return round->places.size() < max_nodes(); }
-    /// How many nodes without a place would get one in a restart: whole units, as far as there is
-    /// room. Looks at every member.
+    /// How many waiting nodes would get a place in a restart: whole units, up to the available
+    /// room. Visits every member.
     std::size_t growth() const;
-    /// When a member that is stopped now is no longer waited for.
+    /// How long a member that is stopped now is waited for.
     Instant ready_by(Instant now) const;
 };
 
-/// What a node of the current round has reported of its workers' steps.
+/// The steps that a node of the current round has reported for its workers.
 struct ReportedSteps {
     std::size_t group_rank;
     Ledger::Report report;
@@ -275,17 +277,17 @@ struct JobStep {
     std::vector<Effect>& out;
     /// False for events that cannot change the job, such as a heartbeat.
     bool has_changed = true;
-    /// For the ledger.
+    /// Set for the ledger.
     std::optional<ReportedSteps> steps = std::nullopt;
 
-    /// Leaves the state; a reference into the old one is no longer valid.
+    /// Leaves the state; references into the old state become invalid.
     void enter(JobState next);
-    /// To a member that is connected; otherwise it learns it when it resumes.
+    /// Sends to a connected member; another member gets the information when it resumes.
     void send(const Member& member, control::ServerMessage message) const;
     void refuse(ConnectionId connection, std::string reason, std::optional<Duration> retry) const;
-    /// The job's state and reason, if they are new.
+    /// Reports the job's state and reason, if they are new.
     void say(std::string_view state, std::string reason) const;
-    /// A line for the log; the job's state is as it was.
+    /// Writes a line for the log without changing the job's state.
     void note(std::string text) const;
 };
 

@@ -30,7 +30,7 @@ std::string left(Instant end, Instant now) {
     return seconds(std::max(Duration{}, end - now));
 }
 
-/// How long the condition that the reason names lasts, and what follows.
+/// How long the condition in the reason lasts, and what follows.
 std::string what_next(const JobData& job, Instant now) {
     const auto* forming = std::get_if<Forming>(&job.state);
     if (!forming) return "";
@@ -41,7 +41,7 @@ std::string what_next(const JobData& job, Instant now) {
     return "; the job fails in " + left(waits_until(*forming), now) + " unless enough nodes come";
 }
 
-/// With a nonce cut to its first 8 digits: a whole one is what a member shows that it is one.
+/// The incarnation with its nonce cut to 8 digits, since the whole nonce proves membership.
 std::string shown_incarnation(std::string_view name) {
     constexpr std::size_t nonce_digits = 32;
     constexpr std::size_t shown_digits = 8;

@@ -10,15 +10,15 @@
 
 namespace ddprun::coordinator {
 
-/// This server was elected, or confirmed for longer.
+/// This server was elected, or its leadership was extended.
 struct Led {
     std::uint64_t epoch = 0;
     Instant until{};
-    /// With a new epoch: the job may have had a leader before, which may have left a job.
+    /// Set with a new epoch: the job may have had an earlier leader, which may have left a job.
     bool led_before = false;
-    /// With a new epoch: how jobs of this id have ended, as the leaders before have recorded it.
+    /// Set with a new epoch: how jobs of this id have ended, as recorded by earlier leaders.
     std::string ends = {};
-    /// With a new epoch: where other nodes reach this server; for /status.
+    /// Set with a new epoch: this server's address for other nodes; for /status.
     std::string endpoint = {};
 };
 
@@ -30,9 +30,8 @@ struct LeaderStatus {
 };
 
 /// Whether this server may act for its jobs, and under which epoch. In *fixed* mode it always may,
-/// under epoch 0. Where it was elected it may until the right that the election gave runs out by
-/// this machine's own clock, whatever did not reach it since: before the right of any other server
-/// begins.
+/// under epoch 0. An elected server may act until its term ends by this machine's own clock, even
+/// if it has received nothing since. That is before any other server's term begins.
 class Leadership {
 public:
     explicit Leadership(bool is_elected) : is_elected_(is_elected) {}
@@ -42,14 +41,14 @@ public:
     std::optional<Instant> ends_at() const {
         return term_ ? std::optional{term_->led.until} : std::nullopt;
     }
-    /// For /status; none: it does not lead.
+    /// The leadership for /status; none: the server does not lead.
     std::optional<LeaderStatus> status(Instant now) const {
         if (!is_elected_ || !term_ || !may_act(now)) return std::nullopt;
         return LeaderStatus{term_->led.endpoint, term_->led.epoch, now - term_->since};
     }
 
-    /// True: this is the begin of a term. One that has ended begins no more: a confirmation can
-    /// come too late.
+    /// Returns true when this begins a term. A confirmation that comes after the end of its term
+    /// begins none.
     bool lead(Led led, Instant now) {
         if (led.epoch <= ended_epoch_) return false;
         if (term_ && term_->led.epoch == led.epoch) {
@@ -64,7 +63,8 @@ public:
         term_.reset();
     }
 
-    /// Until then the nodes of an earlier leader's job may come back, if one of them has `lease`.
+    /// Until this time the nodes of an earlier leader's job may come back, if their lease is
+    /// `lease`.
     std::optional<Instant> awaits_members_until(Duration lease) const {
         if (!term_ || !term_->led.led_before) return std::nullopt;
         return term_->since + lease;

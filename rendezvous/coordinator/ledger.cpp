@@ -18,14 +18,14 @@ void Ledger::enter(State state, int round, Instant now) {
     if (state == state_ && round == round_) return;
     close_interval(now);
     if (round != round_) begin_round(round);
-    // Of a hang the first step may still come.
+    // During a hang the first step may still come.
     if (state != State::running && state != State::hung) decide(GoodputPhase::unmeasured);
     state_ = state;
 }
 
 void Ledger::on_report(std::size_t group_rank, const Report& report, Instant now) {
     if (is_closed()) return;
-    // What happened before the interval began belongs to it all the same.
+    // An event that happened before the interval began still belongs to this interval.
     close_interval(std::max(since_, now - std::min(report.age, limits::longest_progress_age)));
     auto& node = steps_.of_node[group_rank];
     const auto before = node.report.step;
@@ -47,7 +47,7 @@ void Ledger::restore(const Goodput& earlier, Duration age, Instant now) {
     if (is_closed() || sum <= earlier_.sum()) return;
     if (age > limits::longest_restored_goodput - sum) return;
     earlier_ = earlier;
-    // This ledger's own time is not part of the gap.
+    // The time that this ledger has counted itself is not part of the gap.
     earlier_gap_ = std::max(Duration{}, age - own_time(now));
 }
 
@@ -75,7 +75,7 @@ Goodput Ledger::decided(Instant now) const {
     return all;
 }
 
-/// Without the interval that goes on.
+/// Excludes the interval that is still open.
 Goodput Ledger::closed() const {
     auto all = spent_;
     for (std::size_t i = 0; i < all.spent.size(); ++i)
@@ -152,7 +152,7 @@ void Ledger::begin_round(int round) {
     steps_ = {};
 }
 
-/// A save of ranks that report no steps begins at the lowest step of the others.
+/// A save of ranks that report no steps counts as begun at the lowest step of the others.
 void Ledger::follow_save(Node& node, const Report& report, bool is_set_back) {
     const auto before = node.save_began_at;
     if (!report.is_saving || is_set_back)

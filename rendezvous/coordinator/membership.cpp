@@ -13,12 +13,12 @@ namespace ddprun::coordinator {
 namespace membership {
 namespace {
 
-/// Newcomers after all others.
+/// Sorts new nodes after all others.
 int previous_place(const Member& member) {
     return member.group_rank.value_or(std::numeric_limits<int>::max());
 }
 
-/// Nodes without a hold always, the others as far as they are needed.
+/// How many nodes are admitted: always those without a hold, the held ones only as far as needed.
 std::size_t admitted_count(std::size_t free, std::size_t held, std::size_t min) {
     return std::max(free, std::min(free + held, min));
 }
@@ -272,7 +272,7 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
             std::string{control::name_of(ours.late_nodes)},
             std::string{control::name_of(theirs.late_nodes)});
     if (ours.store_access != theirs.store_access) {
-        // Its workers could not use the others' stores, nor the others its own.
+        // Its workers could not use the other nodes' stores, nor other workers its store.
         const auto name = [](control::StoreAccess access) {
             return std::string{control::name_of(access)} +
                    (access == control::StoreAccess::direct ? " (as of an older ddprun)" : "");

@@ -11,17 +11,17 @@ namespace {
 
 using Ring = std::vector<std::size_t>;
 
-/// Hosts that are inspected for one member: a job of thousands must not be walked for each.
+/// How many hosts are inspected for one member: walking a job of thousands for each would be slow.
 constexpr int most_looked_at = 16;
 
-/// For each place the next one on another host; empty if there is only one host.
+/// For each place the next place on another host; empty when there is only one host.
 Ring next_on_another_host(const std::vector<std::string>& hosts) {
     const auto count = hosts.size();
     const bool is_one_host = std::all_of(
         hosts.begin(), hosts.end(), [&](const auto& host) { return host == hosts.front(); });
     if (is_one_host) return {};
     Ring next(count);
-    // Twice around: at the end of the ring the entries of its beginning are not set yet.
+    // Two turns: at the end of the ring the entries of its beginning are not set yet.
     for (std::size_t step = 2 * count; step-- > 0;) {
         const auto place = step % count;
         const auto after = (place + 1) % count;

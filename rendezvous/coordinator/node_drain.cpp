@@ -45,7 +45,8 @@ bool is_called(const JobData& job, const Member& member, const std::string& name
            (has_place(job, member) && name == std::to_string(*member.group_rank));
 }
 
-/// The members that `name` means: those that leave already only where no other is meant.
+/// The members that `name` means. Members that already leave are included only when no other
+/// matches.
 std::vector<Member*> members_called(JobData& job, const std::string& name) {
     std::vector<Member*> found;
     std::vector<Member*> leaving;
@@ -55,7 +56,7 @@ std::vector<Member*> members_called(JobData& job, const std::string& name) {
     return found.empty() ? leaving : found;
 }
 
-/// What a command names, or why it names nothing.
+/// The nodes that a command names, or why it names none.
 struct Named {
     std::vector<Member*> members = {};
     std::string problem = {};
@@ -76,7 +77,7 @@ Named named(JobData& job, const std::vector<std::string>& names) {
     return result;
 }
 
-/// Why no node is drained or undrained now; empty: it may be.
+/// Why no node can be drained or undrained now; empty when one can.
 std::string objection_now(const JobData& job) {
     if (job.is<Over>() || job.causes.cancel) return "the job is ending: " + job.said.reason;
     if (job.is<Recovering>())
@@ -85,14 +86,14 @@ std::string objection_now(const JobData& job) {
     return {};
 }
 
-/// Would be in the next round: not cut off, not about to leave, and without workers that do not
-/// die.
+/// True for a member that would be in the next round: connected, not about to leave, and without
+/// workers that cannot be killed.
 bool counts(const Member& member) {
     return member.stays() && member.is_connected && !member.notice &&
            member.state != Member::State::out;
 }
 
-/// Without those that are drained.
+/// The number of members that stay when these are drained.
 std::size_t staying_count(JobData& job, const std::vector<Member*>& drained) {
     const auto all = job.members.by_arrival();
     return static_cast<std::size_t>(
@@ -107,7 +108,7 @@ bool is_host_of_server(const JobData& job, const Member& member) {
 
 std::string objection_despite_force(JobData& job, const std::vector<Member*>& members) {
     for (auto* other : job.members.by_arrival())
-        // One that is out may never come to its end: its workers do not die.
+        // A member that is out may never end, because its workers cannot be killed.
         if (other->drain_reason && other->state != Member::State::out && !is_among(members, *other))
             return "one drain at a time: " + label(job, *other) + " is still being drained";
     for (const auto* member : members)
@@ -124,7 +125,7 @@ std::string objection(JobData& job, const std::vector<Member*>& members) {
         if (is_host_of_server(job, *member))
             return "the rendezvous server is part of the ddprun of " + label(job, *member) +
                    ": the job would end on every node (--force drains it all the same)";
-    // A node of a drained host is none that the job could have.
+    // A node of a drained host is not available to the job.
     if (std::all_of(members.begin(), members.end(), [](const Member* member) {
             return member->is_of_drained_host;
         }))
@@ -135,7 +136,7 @@ std::string objection(JobData& job, const std::vector<Member*>& members) {
            std::to_string(job.min_nodes()) + " (--force drains all the same)";
 }
 
-/// "a spare takes its place", where something can be said.
+/// What happens next, such as "a spare takes its place"; empty when unknown.
 std::string outlook(JobData& job, const std::vector<Member*>& members) {
     if (std::any_of(members.begin(), members.end(), [&](const Member* member) {
             return is_host_of_server(job, *member);
@@ -164,7 +165,7 @@ void order_to_leave(JobStep& step, Member& member, const std::string& reason) {
         member.drain_reason = reason;
         step.note("node " + member.name() + " is " + reason);
     }
-    // An earlier one may have been lost; a node ignores a second.
+    // An earlier order may have been lost; a node ignores a second one.
     repeat_drain(step, member.nonce());
 }
 
@@ -181,7 +182,7 @@ std::string no_such_host(const JobData& job, const std::string& name) {
            (hosts.empty() ? "none is drained" : "drained are " + short_list(hosts, {most_named}));
 }
 
-/// Empty: it means none.
+/// Empty when the name matches no drained host.
 std::string drained_host_called(JobData& job, const std::string& name) {
     if (job.holds.drained.contains(name)) return name;
     for (const auto* member : job.members.by_arrival())
@@ -209,7 +210,8 @@ void on_drain(JobStep& step, Member& sender, const control::Drain& drain) {
         return refuse(step, sender, drain.id, std::move(why));
     auto [members, problem] = named(job, drain.nodes);
     if (problem.empty()) problem = objection_despite_force(job, members);
-    // What is new to the job: also that the host of a node that leaves is kept out.
+    // Changes the job in a new way, even if only by draining the host of a node that already
+    // leaves.
     auto staying = members;
     std::erase_if(staying, [&](const Member* member) {
         return member->drain_reason ||
@@ -222,7 +224,7 @@ void on_drain(JobStep& step, Member& sender, const control::Drain& drain) {
                           ? labels(job, members) + " leaves already"
                           : labels(job, staying) + (staying.size() == 1 ? " leaves" : " leave") +
                                 outlook(job, staying);
-    // Before the order: the sender may be the node that leaves.
+    // Answers before the order is sent: the sender may be the node that leaves.
     step.send(sender, control::DrainAnswer{drain.id, true, text});
     for (auto* member : members)
         order_to_leave(step, *member, "drained by " + drain.by);

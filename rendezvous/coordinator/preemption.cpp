@@ -23,18 +23,18 @@ std::string ranks_text(int count) {
     return std::to_string(count) + (count == 1 ? " rank" : " ranks");
 }
 
-/// " (SIGTERM on node2)": the first notice.
+/// The first notice, as in " (SIGTERM on node2)".
 std::string reason_text(const std::vector<Member*>& members) {
     return members.empty() ? "" : " (" + members.front()->notice->reason + ")";
 }
 
-/// To a tenth of a second, and none below.
+/// Rounded to a tenth of a second; never negative.
 std::string short_seconds(Duration length) {
     using Tenths = std::chrono::duration<std::int64_t, std::deci>;
     return seconds_text(std::chrono::round<Tenths>(std::max(length, Duration{})));
 }
 
-/// Members of the round that gave notice, in order of arrival.
+/// Members of the round that have given notice, in order of arrival.
 std::vector<Member*> noticed(JobData& job) {
     std::vector<Member*> members;
     for (auto* member : job.members.by_arrival())
@@ -42,7 +42,7 @@ std::vector<Member*> noticed(JobData& job) {
     return members;
 }
 
-/// A member of the round that does not know the messages.
+/// A member of the round whose version does not have these messages.
 const Member* older_member(const JobData& job) {
     for (const auto* member : job.members.by_arrival())
         if (member->group_rank && member->version() < control::save_since) return member;
@@ -54,11 +54,11 @@ void answer(const JobStep& step, Member& member, const std::string& reason) {
     step.send(member, control::NoticeOver{reason});
 }
 
-/// What a member of the round is to have.
+/// The save point to send to a member of the round.
 control::SaveAt order_of(const JobStep& step) {
     const auto& state = std::get<Running>(step.job.state);
     control::SaveAt order{step.job.round->number, state.known_save.value()};
-    // The end of the agreement comes first, where the server is there.
+    // The agreement ends first, if the server is reachable.
     if (state.save_ends_at)
         order.left = std::max(*state.save_ends_at - step.now, Duration{}) + limits::save_margin;
     return order;
@@ -73,8 +73,8 @@ void send_point(const JobStep& step) {
     }
 }
 
-/// `how`: what becomes of the save point. An agreed one is not withdrawn: some ranks may be saving
-/// it, and the others are to do the same.
+/// `how`: the final state of the save point. An agreed one is not withdrawn: some ranks may be
+/// saving it, and the others must do the same.
 void end_save(const JobStep& step, control::SaveState how) {
     auto& state = std::get<Running>(step.job.state);
     state.save.reset();
@@ -121,7 +121,7 @@ std::string missing_text(const JobData& job, const SaveAgreement& save) {
     return text;
 }
 
-/// No common save: those that gave notice leave, as they would have without one.
+/// There is no common save: nodes that gave notice leave, as they would have without one.
 void give_up(JobStep& step, const std::string& why) {
     auto& job = step.job;
     const auto text = "preemption without a common save: " + why;
@@ -131,8 +131,7 @@ void give_up(JobStep& step, const std::string& why) {
         answer(step, *member, text);
 }
 
-/// Enough members stay for another round at once, or others are waited for because that was asked
-/// for.
+/// Enough members stay for another round at once, or the job was asked to wait for others.
 bool goes_on(const JobData& job) {
     std::size_t staying = 0;
     for (const auto* member : job.members.by_arrival()) {
@@ -162,7 +161,7 @@ void conclude(JobStep& step) {
         answer(step, *member, text);
 }
 
-/// After each change of the agreement.
+/// Called after each change of the agreement.
 void follow_save(JobStep& step) {
     auto& job = step.job;
     auto& state = std::get<Running>(job.state);

@@ -71,8 +71,8 @@ std::vector<std::string_view> levels_of(std::string_view topology) {
     return levels;
 }
 
-/// Each node moves to the first one of its switch in `order`, as a row of switches does to the
-/// first of the row.
+/// Moves each node next to the first one of its switch in `order`, and likewise each switch next to
+/// the first one of its row.
 void bring_together(const std::vector<Candidate>& candidates, std::vector<std::size_t>& order) {
     std::map<std::string_view, std::size_t> first_of;
     std::vector<std::vector<std::size_t>> keys(candidates.size());

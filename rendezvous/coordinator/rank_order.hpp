@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-/// In which order the members of a round get their group ranks. Pure: the
-/// same candidates give the same order, whatever order they are listed in.
+/// The order in which members of a round get their group ranks. Pure: the same candidates give the
+/// same order, regardless of how they are listed.
 namespace ddprun::coordinator {
 
 struct Candidate {
@@ -26,7 +26,7 @@ struct Candidate {
 
 struct Placement {
     std::size_t candidate = 0;
-    /// Why here: "node rank 3 was asked for".
+    /// Why the member has this rank: "node rank 3 was asked for".
     std::string reason;
 
     bool operator==(const Placement&) const = default;
@@ -34,14 +34,14 @@ struct Placement {
 
 struct RankOrder {
     std::vector<Placement> places;
-    /// About a node rank that several nodes requested; mostly empty.
+    /// A warning about a node rank that several nodes requested; usually empty.
     std::string warning;
 };
 
 /// Explicit node ranks first, then members of the previous round in their order (holes closed),
 /// then newcomers: the endpoint's host, natural order of host names, arrival. Nodes of one switch
-/// that ask for no place are together, where the first of them is; so are the switches of one
-/// switch above.
+/// without an explicit rank are placed together, at the position of the first of them; likewise the
+/// switches below a common switch.
 RankOrder rank_order(const std::vector<Candidate>& candidates);
 
 /// Whether host name `a` comes before `b`: digits count as numbers (node2 before node10).

@@ -7,25 +7,25 @@
 
 #include <string>
 
-/// Where the other members of a job reach a node.
+/// The address at which other members of a job reach a node.
 namespace ddprun::coordinator {
 
 struct Reach {
-    /// Numeric; of no use when `is_beside_server`.
+    /// Numeric; not usable when `is_beside_server`.
     std::string addr;
-    /// It connected through the loopback: it is on this machine, and others reach it under the
-    /// address under which they reach the server.
+    /// The node connected through the loopback interface, so it is on the server's machine, and
+    /// others reach it at the server's address.
     bool is_beside_server = false;
 
     bool operator==(const Reach&) const = default;
 };
 
-/// What was given (--local-addr), else the node's own end of its connection. A loopback address
-/// that is not what the server sees comes from a tunnel or proxy and is of no use to other nodes:
+/// The given address (--local-addr), else the node's end of its connection. A loopback address that
+/// differs from what the server sees belongs to a tunnel or proxy, and other nodes cannot use it:
 /// an error whose context names --local-addr.
 Result<Reach> reach_of(const control::Join& join, const Connected& connection);
 
-/// `node` as sent to a member that has this connection.
+/// The node's address as sent to a member that has this connection.
 const std::string& address_for(const Reach& node, const Connected& member);
 
 /// The node is on the machine that the endpoint names.

@@ -24,10 +24,10 @@ namespace {
 
 constexpr std::size_t most_named = 8;
 
-/// Places of the round whose members are not back.
+/// Places of the round whose members have not come back.
 struct MissingPlaces {
     std::size_t count = 0;
-    /// The first ones: how many places there are is what a peer stated.
+    /// The first few: the number of places was stated by a peer.
     std::vector<std::size_t> first;
 };
 
@@ -75,7 +75,7 @@ std::string outdated_text(int reported, int current) {
            std::to_string(current);
 }
 
-/// The member belongs to something that is over: its workers are killed.
+/// The member belongs to a round or job that is over: its workers are killed.
 void reject(JobStep& step, Member& member, const std::string& why) {
     const auto reason = "node " + member.name() + " is not taken back: " + why;
     step.note(reason);
@@ -86,8 +86,8 @@ void reject(JobStep& step, Member& member, const std::string& why) {
     remove_member(step, member);
 }
 
-/// The highest reported round is the current one. A round that the server had begun after it may
-/// have reached no member that comes back: its number is not used again.
+/// The highest reported round is the current one. The previous server may have begun a later round
+/// that reached no member; its number is not used again.
 void adopt_round(JobStep& step, const Member& reporter, const control::Assignment& assignment) {
     auto& job = step.job;
     std::vector<Member*> older;
@@ -100,14 +100,14 @@ void adopt_round(JobStep& step, const Member& reporter, const control::Assignmen
         reject(step, *member, outdated_text(job.round->number, assignment.round));
     }
     job.round = recovered_round(assignment, step.now);
-    // Known from the members that get their places back.
+    // Set by the members that get their places back.
     job.round->done_step.reset();
     job.next_round = assignment.round + 2;
     auto& state = std::get<Recovering>(job.state);
     state = Recovering{state.ends_at, false, false, {}, std::nullopt, std::nullopt, {}};
 }
 
-/// False if it cannot have had this place.
+/// Returns false when the member cannot have had this place.
 bool give_back_place(JobStep& step, Member& member, const control::Assignment& assignment) {
     auto& job = step.job;
     if (member.group_rank) return *member.group_rank == assignment.group_rank;
@@ -119,7 +119,7 @@ bool give_back_place(JobStep& step, Member& member, const control::Assignment& a
     return true;
 }
 
-/// Requires: the member is taken back. A refused one changes no total.
+/// Requires: the member is taken back, so that a refused one changes no total.
 void restore_goodput(JobStep& step, const control::Resume& resume) {
     if (!resume.goodput) return;
     const auto age = resume.goodput_age.value_or(Duration{});
@@ -160,7 +160,7 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
     const bool is_stopping = resume.state == control::NodeState::stopping;
     const bool is_done = resume.state == control::NodeState::succeeded;
     step.send(member, control::Resumed{step.job.identity.epoch});
-    // A member that is done has no workers: later rounds may have begun without it.
+    // A member that is done has no workers, so later rounds may have begun without it.
     auto& state = std::get<Recovering>(job.state);
     state.has_stopping |= is_stopping || is_done;
     state.has_workers |= !is_free && !is_stopping && !is_done;
@@ -170,7 +170,7 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
     if (is_free) member.become(Member::State::ready);
     if ((is_free || is_stopping) && job.is_round_going_on())
         stop_round(step, stop_was_begun(job, reported), SIGTERM);
-    // A job that was cancelled before this round was known is cancelled all the same.
+    // A job that was cancelled before this round was known stays cancelled.
     const auto& cancel = job.causes.cancel;
     if (cancel && job.is_round_going_on()) stop_round(step, *cancel, cancel->signal);
     if (is_free) return;
@@ -183,14 +183,14 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
     if (is_done) on_succeeded(step, member, reported);
 }
 
-/// There has been no later round than the one that is known: a round begins when the workers of the
-/// one before are gone, but for those that could not be killed, and their nodes do not come back
-/// with all others.
+/// There has been no later round than the known one, since a round begins only when the workers of
+/// the one before are gone. Workers that could not be killed are the exception, but then their
+/// nodes do not come back together with all others.
 bool is_newest_round(const Recovering& state, const MissingPlaces& missing) {
     return state.has_workers || (state.has_stopping && missing.count == 0);
 }
 
-/// The missing members may have got the result of the job long ago.
+/// Missing members may have received the job's result long ago.
 bool is_abandoned(const JobData& job, const MissingPlaces& missing) {
     if (missing.count == 0 || job.causes.cancel) return false;
     const auto members = job.members.by_arrival();
@@ -256,7 +256,7 @@ void finish(JobStep& step) {
                 "round " + std::to_string(job.round->number) + " goes on: " + what_happened(job) +
                     ", no worker was disturbed");
     }
-    // Everything that happened meanwhile counts from here.
+    // Deadlines begin now for all that happened meanwhile.
     restart_clocks(step);
     if (missing.count > 0) lose_missing(step, missing);
     if (job.is<Draining>()) {
@@ -315,9 +315,9 @@ void update_recovering(JobStep& step) {
     step.say("recovering", reason(job, step.now));
 }
 
-/// No member came back with workers. Then there may have been later rounds than the one that is
-/// known, of nodes that do not come back, begun by this server's predecessor or by those before it:
-/// no number is sure to be unused. The restarts that were spent stay spent: the job is the same.
+/// No member came back with workers. So the previous servers may have begun later rounds with nodes
+/// that do not come back, and no round number is known to be unused. The spent restarts stay spent,
+/// since the job is the same.
 void start_new_incarnation(JobStep& step) {
     auto& job = step.job;
     job.naming = Naming::nameless;

@@ -10,21 +10,21 @@
 /// members report. Nothing of it is on a disk.
 namespace ddprun::coordinator {
 
-/// A node that is unknown to this server becomes a member. Null if it cannot belong here; then it
-/// was answered.
+/// Makes a node that is unknown to this server a member. Returns null after answering a node that
+/// cannot belong here.
 Member* take_in(JobStep& step, const NodeResumed& resumed);
-/// What a member reports of its round.
+/// Handles a member's report of its round.
 void recover(JobStep& step, Member& member, const control::Resume& resume);
 /// After each event while the job recovers: ends the state when all are back or the lease is over.
 void update_recovering(JobStep& step);
 
-/// The number of the next round is not known: all members join again, and their rounds count from 0
+/// The number of the next round is unknown: all members join again, and their rounds count from 0
 /// under a new name.
 void start_new_incarnation(JobStep& step);
 /// Every member is lost, for this reason.
 void reject_all(JobStep& step, const std::string& reason);
 
-/// Why the job recovers, with what changes all the time: for /status.
+/// Why the job still recovers, with details that change all the time; for /status.
 std::string recovery_progress(const JobData& job, Instant now);
 
 }  // namespace ddprun::coordinator

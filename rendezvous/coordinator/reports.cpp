@@ -30,8 +30,8 @@ control::Cause cause_of(const Member& member, const control::Failed& failed) {
     control::Cause cause;
     cause.host = member.host();
     cause.round = failed.round;
-    // A reason is on pages that any caller may read, unlike the worker's text.
-    // No worker failed, and the failure's other fields describe none.
+    // Any caller may read the reasons on pages, unlike a worker's text. Here no worker failed, so
+    // the failure's other fields are unused.
     if (failed.kind == control::Cause::Kind::store_unreachable) {
         cause.kind = control::Cause::Kind::store_unreachable;
         cause.reason = "node " + member.name() + ": " + failure.message;
@@ -47,8 +47,8 @@ control::Cause cause_of(const Member& member, const control::Failed& failed) {
     return cause;
 }
 
-/// The first failure of each node is kept, and one more when that was secondary and this is not: a
-/// crash may take longer to end than a worker that failed because of it.
+/// Keeps each node's first failure, and one more if the first was secondary and this one is not: a
+/// crashing worker may take longer to end than one that failed because of it.
 bool is_news(const JobData& job, const Member& member, const control::WorkerFailure& failure) {
     const auto* drain = job.drain();
     if (!drain) return true;
@@ -78,7 +78,7 @@ void on_leave(JobStep& step, Member& member, const control::Leave& leave) {
         "node " + member.name() + " leaves: " + leave.reason);
     cause.signal = leave.signal;
     if (!job.causes.left) job.causes.left = cause;
-    // A host that is drained does not come and go by itself.
+    // A drained host does not leave and return by itself.
     if (member.group_rank && !member.drain_reason)
         job.holds.hosts.note_gone(member.host(), job.round->number, step.now);
     depart(step, member, std::move(cause));
@@ -99,7 +99,7 @@ void on_message(JobStep& step, Member& member, control::AgentMessage message) {
     auto& job = step.job;
     std::visit(
         Overloaded{
-            // The coordinator handles these two itself.
+            // The coordinator itself handles these two messages.
             [&](const control::Join&) { ++job.stale_count; },
             [&](const control::Resume&) { ++job.stale_count; },
             [&](const control::Ready& ready) { on_ready(step, member, ready); },
@@ -135,7 +135,7 @@ void on_ready(JobStep& step, Member& member, const control::Ready& ready) {
         ++job.stale_count;
         return;
     }
-    // The node fenced itself, and the server had not noticed anything.
+    // The node fenced itself before the server noticed anything.
     member.become(Member::State::ready);
     depart(
         step,
@@ -168,14 +168,14 @@ void on_succeeded(JobStep& step, Member& member, int round) {
     }
     job.round->place_of(member).has_succeeded = true;
     ++job.round->succeeded_count;
-    // While draining it stays a member whose `ready` is waited for.
+    // While draining it stays a member, whose `ready` is awaited.
     if (job.is_round_going_on()) member.become(Member::State::succeeded);
     const bool is_success = job.round->succeeded_count == job.round->places.size();
     const bool has_failures = job.drain() && !job.drain()->failures.empty();
     if (!is_success || job.causes.cancel || has_failures) return;
     const auto saved = job.round->saved ? job.round->saved : saved_while_recovering(job, step.now);
     if (!saved) return succeed(step);
-    // They have ended because they had saved, not because their work was done.
+    // The ranks ended because they had saved, not because their work was done.
     end_as_saved(step, *saved);
 }
 

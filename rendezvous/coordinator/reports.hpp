@@ -3,11 +3,11 @@
 
 #include "rendezvous/coordinator/job_data.hpp"
 
-/// Reports of members. A report about another round has no effect and is
-/// counted as stale, `ready` excepted.
+/// Reports of members. A report about another round, except `ready`, has no effect and is counted
+/// as stale.
 namespace ddprun::coordinator {
 
-/// Any message but `join` and `resume`.
+/// Handles any message but `join` and `resume`.
 void on_message(JobStep& step, Member& member, control::AgentMessage message);
 
 void on_ready(JobStep& step, Member& member, const control::Ready& ready);

@@ -17,18 +17,18 @@ public:
     explicit RestartBudget(int max) : max_(max) {}
 
     bool is_spent() const { return used_ >= max_; }
-    /// Requires: not is_spent().
+    /// Requires: the budget is not spent.
     void spend();
     void refill() { used_ = 0; }
-    /// The counts that a member reports after the server was started again: the highest numbers
-    /// hold.
+    /// Takes over the counts that a member reports after the server was restarted; the highest
+    /// numbers win.
     void restore(int used, int total) {
         used_ = std::max(used_, std::min(used, max_));
         total_ = std::max(total_, total);
     }
 
     int used() const { return used_; }
-    /// Since the job began, refilled or not.
+    /// All restarts since the job began, not reset by a refill.
     int total() const { return total_; }
     int max() const { return max_; }
 
@@ -47,7 +47,7 @@ public:
           longest_(std::max(policy.shortest_delay, policy.longest_delay)),
           next_(shortest_) {}
 
-    /// After a round that ran this long.
+    /// The pause after a round that ran this long.
     Duration next(Duration ran_for);
 
 private:
@@ -63,7 +63,7 @@ public:
     explicit LossRecord(int max_losses) : max_losses_(max_losses) {}
 
     void add(Instant now);
-    /// One more now would be a crash loop.
+    /// Whether one more loss now would be a crash loop.
     bool would_be_crash_loop(Instant now) const;
     int max_losses() const { return max_losses_; }
 

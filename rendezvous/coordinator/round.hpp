@@ -16,13 +16,13 @@
 
 namespace ddprun::coordinator {
 
-/// What a member reported of its workers' connections to the store, and when it arrived.
+/// A member's report of its workers' connections to the store, and when it arrived.
 struct ReportedClients {
     control::StoreClients what;
     Instant at{};
 };
 
-/// What a member reported that its workers do, and when it arrived.
+/// A member's report of what its workers do, and when it arrived.
 struct ReportedSites {
     control::NodeSites what;
     Instant at{};
@@ -35,11 +35,11 @@ struct ReportedWait {
 };
 
 struct StoreWaits {
-    /// It goes on, as far as is known.
+    /// The longest wait that still lasts, as far as is known.
     std::optional<ReportedWait> longest;
-    /// Its client has cancelled it.
+    /// A wait that its client has cancelled.
     std::optional<ReportedWait> timed_out;
-    /// Members whose connections are awaited since the last report of a wait.
+    /// How many members have not reported their connections since the last report of a wait.
     std::size_t unanswered = 0;
     /// The key of the wait that was logged last.
     std::string noted_key;
@@ -62,16 +62,16 @@ struct Place {
     /// Why the member has this group rank, from `rank_order`.
     std::string reason;
     bool has_succeeded = false;
-    /// Lost or left after it had succeeded: not missed.
+    /// The member was lost or left after it had succeeded, so it is not missed.
     bool is_gone = false;
     std::optional<ReportedClients> store_clients;
-    /// The last that its workers reported.
+    /// The last progress that its workers reported.
     std::vector<control::RankProgress> progress;
     std::optional<ReportedSites> sites;
 };
 
-/// The places of a round, by group rank. Of a recovered round the size is what a peer stated, so
-/// that only the places of members that have come back are stored.
+/// The places of a round, by group rank. The size of a recovered round was stated by a peer, so
+/// only the places of members that have come back are stored.
 class Places {
 public:
     explicit Places(std::size_t size = 0) : size_(size) {}
@@ -83,7 +83,7 @@ public:
     const Place& at(std::size_t rank) const { return taken_.at(rank); }
     /// Requires: rank < size().
     Place& take(std::size_t rank) { return taken_[rank]; }
-    /// By group rank; all of them but in a recovered round.
+    /// By group rank. Complete except in a recovered round.
     const std::map<std::size_t, Place>& taken() const { return taken_; }
     std::map<std::size_t, Place>& taken() { return taken_; }
 
@@ -101,14 +101,15 @@ struct Round {
     Places places;
     std::size_t succeeded_count = 0;
     Instant began_at{};
-    /// The last step that the rounds before have done.
+    /// The last step that was completed in earlier rounds.
     std::optional<std::uint64_t> done_step;
     /// Why the round before it ended; empty for the first one.
     std::string because;
     /// Rebuilt from what its members reported after the server was started again.
     bool is_recovered = false;
     StoreWaits store_waits;
-    /// How all ranks saved before a node was to be taken away, and the job was to go on without it.
+    /// The text of how all ranks saved before a node was taken away, after which the job was to
+    /// continue without it.
     std::optional<std::string> saved;
 
     /// Requires: `member` has a group rank.
@@ -120,17 +121,17 @@ struct Round {
     }
     /// The round cannot go on without this member.
     bool needs(const Member& member) const;
-    /// What this member is to be sent; addresses are as seen from its connection.
+    /// The assignment to send to this member; addresses are as seen from its connection.
     control::Assignment assignment_for(const Member& member) const;
     /// In a recovered round: gives the member the place of its assignment. False if the assignment
     /// contradicts the round or the place is taken.
     bool put_back(const Member& member, const control::Assignment& assignment);
     /// "node1, node2 and 3 more".
     std::string hosts_text() const;
-    /// What must hold of the ranks.
+    /// Checks the ranks.
     void check() const;
 
-    /// Puts a member's facts into a place: for `plan_round` and `put_back`, nowhere else.
+    /// Copies a member's facts into a place. Used by `plan_round` and `put_back` only.
     void seat(std::size_t group_rank, const Member& member, int rank_base, int role_rank_base);
 };
 
@@ -140,14 +141,14 @@ struct PlannedRound {
     std::string warning;
 };
 
-/// A round of these members: its places, ranks and neighbours. Number, restarts and times are the
-/// caller's to set.
+/// Plans a round of these members: places, ranks and neighbours. The caller sets number, restarts
+/// and times.
 PlannedRound plan_round(const std::vector<Member*>& chosen);
 
-/// Whether there can be such a round and such a place in it.
+/// Whether such a round, with such a place in it, can exist.
 bool is_possible(const control::Assignment& assignment);
-/// A round of which one member reports: its size, with no place filled yet.
-/// Requires: is_possible(assignment).
+/// A round that one member reports: its size, with no place filled yet. Requires:
+/// is_possible(assignment).
 Round recovered_round(const control::Assignment& assignment, Instant now);
 
 }  // namespace ddprun::coordinator

@@ -26,7 +26,7 @@ Running state_of(const JobData& job, Instant now) {
     return state;
 }
 
-/// Every other member has no place from here on.
+/// Gives the chosen members their places; every other member has none from now on.
 void place_members(JobData& job) {
     for (auto* member : job.members.by_arrival())
         member->group_rank.reset();
@@ -110,7 +110,7 @@ void resume_round(JobStep& step) {
 
 void consider_late_node(JobStep& step, const Member& member) {
     auto& job = step.job;
-    // A node that is to be let in must not keep the ranks from saving.
+    // A node that waits for admission must not prevent the ranks from saving.
     const bool restarts = !std::get<Running>(job.state).save && job.has_room() &&
                           job.terms.settings.late_nodes == control::LateNodes::restart &&
                           !job.has_successes() && !member.hold && !member.is_of_drained_host &&
@@ -154,7 +154,7 @@ void refuse_surplus(JobStep& step) {
     if (surplus.empty()) return;
     const auto heard_at = running::all_heard_at(step);
     for (auto* member : surplus) {
-        // It may replace a member that is gone, and whose loss is not known yet.
+        // The newcomer may replace a member that is gone, whose loss is not known yet.
         if (!heard_at || *heard_at < member->came_at) {
             check_at = step.now + limits::silent_check_interval;
             continue;

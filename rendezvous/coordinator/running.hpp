@@ -10,8 +10,8 @@
 /// The state `Running`: places are given, late nodes admitted, surplus nodes refused.
 namespace ddprun::coordinator {
 
-/// Enters the state with a round of `chosen`. `because` the round before ended; `why` it begins
-/// now.
+/// Enters the state with a round of `chosen`. `because`: why the round before ended; `why`: why
+/// this one begins now.
 void begin_round(
     JobStep& step, const std::vector<Member*>& chosen, std::string because, const std::string& why);
 
@@ -21,8 +21,8 @@ void resume_round(JobStep& step);
 /// A node without a place became ready.
 void consider_late_node(JobStep& step, const Member& member);
 
-/// After each event while the job runs: nodes too many are refused when all members are known to be
-/// there. Until then the newcomer may replace one that is lost.
+/// Called after each event while the job runs: refuses surplus nodes once all members are known to
+/// be connected. Until then a newcomer may replace a lost member.
 void refuse_surplus(JobStep& step);
 
 /// The deadlines of the state.

@@ -11,13 +11,13 @@ namespace ddprun::coordinator {
 namespace save_agreement {
 namespace {
 
-/// How far above the highest step the next proposal is: 1 twice, since ranks in step may all be
-/// about to pass the first one, then doubled, for ranks whose steps are shorter than a ballot.
+/// How far above the highest step the next proposal is. Twice 1, since ranks in step may all be
+/// about to pass the first proposal; then doubled, for ranks whose steps are shorter than a ballot.
 std::uint64_t margin(int attempt) {
     return attempt <= 2 ? 1 : std::uint64_t{1} << static_cast<unsigned>(attempt - 2);
 }
 
-/// What it says of its ranks fits together, and `nproc`.
+/// Whether the report's numbers are consistent with each other and with `nproc`.
 bool is_possible(const control::SaveReport& report, int nproc) {
     const bool has_steps = report.least && report.most;
     const bool has_none = !report.least && !report.most;
@@ -38,7 +38,7 @@ SaveAgreement::SaveAgreement(
       asked_(asked),
       agreed_at_(now) {
     if (known && known->state == control::SaveState::agreed) {
-        // Ranks may have saved already.
+        // Ranks may already have saved.
         point_ = *known;
         state_ = State::agreed;
         return;
@@ -76,7 +76,7 @@ bool SaveAgreement::on_gone(std::size_t group_rank, Instant now) {
     return evaluate(now);
 }
 
-/// After a report.
+/// Called after a report.
 bool SaveAgreement::evaluate(Instant now) {
     if (!has_all_reports()) return false;
     if (state_ == State::proposed) {
@@ -111,7 +111,7 @@ void SaveAgreement::propose(Instant now) {
         return fail(
             "no step was found that no rank had passed, in " + std::to_string(attempt_ - 1) +
             " attempts");
-    // Ranks may have passed the step of the ballot before.
+    // Ranks may have passed the step of the previous ballot.
     if (point_.ballot > 0) asked_ = std::max(asked_.value_or(point_.step), point_.step);
     if (asked_ && *asked_ >= limits::highest_save_step - limits::highest_save_margin)
         return fail("a rank asks for step " + std::to_string(*asked_));

@@ -12,10 +12,10 @@
 
 namespace ddprun::coordinator {
 
-/// Which step all ranks of one round save. No rank may have passed the step when it is agreed: a
-/// step above the highest known is proposed, each node reports the highest step for which a rank
-/// had asked when all of them could see the proposal, and a rank that reaches the step waits from
-/// then on.
+/// Agrees on a step that all ranks of one round save. No rank may have passed that step when it is
+/// agreed. So a step above the highest known one is proposed, each node reports the highest step
+/// for which a rank had asked when all of them could see the proposal, and a rank that reaches the
+/// step waits from then on.
 ///
 ///   proposed --a rank was there already, or declined-->   proposed   the next ballot, a higher
 ///   step proposed --every node: all its ranks are below-->     agreed     the same ballot agreed
@@ -24,8 +24,8 @@ namespace ddprun::coordinator {
 ///   different
 ///              steps, or end without a save-->            failed
 ///
-/// Ballots only grow within a round, also when the server is started again: `known` is the highest
-/// that a member has. A report of another ballot has no effect.
+/// Ballots only grow within a round, even when the server is restarted: `known` is the highest that
+/// a member has. A report of another ballot has no effect.
 class SaveAgreement {
 public:
     enum class State : std::uint8_t { proposed, agreed, saved, failed };
@@ -33,49 +33,50 @@ public:
     struct Node {
         int nproc = 1;
         int rank_base = 0;
-        /// Of the current ballot.
+        /// The report about the current ballot.
         std::optional<control::SaveReport> report = std::nullopt;
-        /// Its ranks have ended with success, and it is no member any more.
+        /// Its ranks have ended successfully, and it is no longer a member.
         bool is_gone = false;
     };
 
-    /// `nodes`: of the round, by group rank. `asked`: the highest step of which is known that a
-    /// rank has asked for it.
+    /// `nodes`: the nodes of the round, by group rank. `asked`: the highest step that a rank is
+    /// known to have asked for.
     SaveAgreement(
         std::map<std::size_t, Node> nodes,
         std::optional<std::uint64_t> asked,
         const std::optional<control::SavePoint>& known,
         Instant now);
 
-    /// True: `point()` is another one, or the state.
+    /// Returns true when `point()` has changed.
     bool on_report(std::size_t group_rank, const control::SaveReport& report, Instant now);
 
-    /// The ranks of a node have ended, and it reports no more. The same.
+    /// The ranks of a node have ended, and it reports no more. Returns true when `point()` has
+    /// changed.
     bool on_gone(std::size_t group_rank, Instant now);
 
     State state() const { return state_; }
-    /// What the members of the round are to have.
+    /// The save point that the members of the round are to have.
     const control::SavePoint& point() const { return point_; }
     /// Since when the ranks may save.
     Instant agreed_at() const { return agreed_at_; }
-    /// Requires: State::saved. The step that was saved: the first from the agreed one on.
+    /// The saved step: the first one at or after the agreed step. Requires: State::saved.
     std::uint64_t saved_step() const { return saved_step_; }
     int saved_count() const;
     int rank_count() const;
 
-    /// The first rank that keeps the save from being complete.
+    /// The first rank that has not saved.
     struct Missing {
         std::size_t group_rank = 0;
         int local_rank = 0;
         int rank = 0;
         bool has_asked = false;
-        /// Its node has not answered: nothing is known of its ranks.
+        /// Its node has not answered, so nothing is known of its ranks.
         bool is_unheard = false;
     };
     std::optional<Missing> missing() const;
-    /// One that has never asked.
+    /// The first rank that has never asked.
     std::optional<Missing> silent() const;
-    /// Requires: State::failed. Why.
+    /// Why the agreement failed. Requires: State::failed.
     const std::string& failure() const { return failure_; }
 
 private:
@@ -83,7 +84,7 @@ private:
     void propose(Instant now);
     void fail(std::string why);
     bool has_all_reports() const;
-    /// A report of each node, added up.
+    /// The nodes' reports, added up.
     control::SaveReport sum() const;
 
     std::map<std::size_t, Node> nodes_;
@@ -91,7 +92,7 @@ private:
     control::SavePoint point_;
     /// The highest step that a rank has asked for.
     std::optional<std::uint64_t> asked_;
-    /// So many ranks had ended when the step was agreed: only these are not waited for.
+    /// How many ranks had ended when the step was agreed; no other rank may end without a save.
     int ended_before_ = 0;
     int attempt_ = 0;
     Instant agreed_at_{};

@@ -12,7 +12,7 @@ namespace ddprun::coordinator {
 namespace silence {
 namespace {
 
-/// Named in one line of the log.
+/// How many neighbours one log line names.
 constexpr std::size_t most_named = 3;
 
 std::string whole_seconds(Duration length) {
@@ -144,7 +144,7 @@ void Silence::on_deadline(Instant now, std::vector<Effect>& out) {
         out.push_back(std::move(one));
 }
 
-/// Whatever it was, the node is heard again.
+/// The node is heard again, whatever the message was.
 void Silence::hear(Entry& entry, Instant now, std::vector<Effect>& out) {
     entry.heard_at = now;
     if (!entry.suspicion) return;
@@ -175,7 +175,7 @@ void Silence::note_suspects(
         silence::whole_seconds(now - first.heard_at) + ": " + names});
 }
 
-/// Why this node counts as lost from now on, if it does.
+/// Why this node counts as lost now; none when it does not.
 std::optional<std::string> Silence::how_it_is_lost(const Entry& entry, Instant now) const {
     using silence::whole_seconds;
     if (entry.lost_at && now >= *entry.lost_at) return "its connection ended";
@@ -197,7 +197,7 @@ std::optional<Instant> Silence::next_look_at(const Entry& entry) const {
     if (!lease_) return entry.lost_at;
     const auto next = earliest(entry.lost_at, entry.heard_at + *lease_);
     if (!entry.suspicion) return earliest(next, entry.heard_at + limits::suspect_after);
-    // Answers carry their own time.
+    // Answers have their own deadlines.
     return has_witnesses(entry) ? earliest(next, entry.suspicion->next_ask()) : next;
 }
 
@@ -243,7 +243,8 @@ bool Silence::is_silent(const Entry& entry, Instant now) const {
     return lease_ && now - entry.heard_at >= limits::suspect_after;
 }
 
-/// Its neighbours decide. Otherwise its fence is the long one, and only its lease does.
+/// True when its neighbours decide. Otherwise the node uses its long fence, and only its lease
+/// decides.
 bool Silence::has_witnesses(const Entry& entry) const {
     return !is_over_ && entry.seat && entry.reached >= limits::least_reached &&
            !seats_.at(*entry.seat).seat.neighbours.empty();

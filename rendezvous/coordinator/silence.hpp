@@ -33,21 +33,22 @@ namespace ddprun::coordinator {
 /// is `Removed`.
 class Silence {
 public:
-    /// A node joined, or came back to a server that was started again.
+    /// A node joined, or came back to a restarted server.
     struct Appeared {
         Nonce nonce;
         /// "node2 (pid 4242)", for log and status.
         std::string name;
     };
-    /// A message of it arrived.
+    /// A message from the node arrived.
     struct Heard {
         Nonce nonce;
     };
-    /// It has a new connection.
+    /// The node has a new connection.
     struct Attached {
         Nonce nonce;
     };
-    /// Its connection ended. A node behind a proxy may live on: only its lease counts then.
+    /// The node's connection ended. A node behind a proxy may still live: then only its lease
+    /// counts.
     struct Dropped {
         Nonce nonce;
         bool is_behind_proxy = false;
@@ -55,20 +56,21 @@ public:
     struct Removed {
         Nonce nonce;
     };
-    /// A place of a round whose member is known, by group rank.
+    /// A place in a round whose member is known, by group rank.
     struct Seat {
         Nonce nonce;
         std::string host;
         /// Seats of the nodes that are asked about this one.
         std::vector<std::size_t> neighbours;
     };
-    /// Places were given. `is_recovered`: they are as before, and so is what was in reach.
+    /// Places were given. `is_recovered`: the round continues as before, and so do the reachable
+    /// neighbours.
     struct RoundBegan {
         int number = 0;
         std::vector<Seat> seats;
         bool is_recovered = false;
     };
-    /// How many of its neighbours answer the node, from `started`.
+    /// How many of its neighbours answer this node, from `started`.
     struct Reached {
         Nonce nonce;
         int count = 0;
@@ -78,9 +80,9 @@ public:
         Nonce witness;
         control::NeighbourHeard heard;
     };
-    /// The process did not run for a while: that nothing was heard meanwhile means nothing.
+    /// The process did not run for a while, so silence meanwhile means nothing.
     struct WokenLate {};
-    /// The job is over: nodes are still lost, but neighbours are asked no more.
+    /// The job is over: nodes can still be lost, but neighbours are no longer asked.
     struct Ended {};
     struct DeadlinePassed {};
     using Event = std::variant<
@@ -112,7 +114,7 @@ public:
         std::string text;
         bool operator==(const Noted&) const = default;
     };
-    /// An answer that belongs to no question.
+    /// An answer that matches no question.
     struct Stale {
         bool operator==(const Stale&) const = default;
     };
@@ -122,14 +124,15 @@ public:
     explicit Silence(std::optional<Duration> lease) : lease_(lease) {}
 
     void handle(Event event, Instant now, std::vector<Effect>& out);
-    /// Never later than the first moment at which a node is lost or has to be asked about.
+    /// Never later than the first moment at which a node counts as lost or a question is due.
     std::optional<Instant> next_deadline() const { return look_at_; }
 
-    /// Connected and not silent.
+    /// The node is connected and not silent.
     bool is_heard(const Nonce& nonce, Instant now) const;
     /// No message for 3 s.
     bool is_silent(const Nonce& nonce, Instant now) const;
-    /// Heard, and at that moment or later. Without a lease there are no heartbeats to judge by.
+    /// Whether the node has been heard at that moment or later. Without a lease there are no
+    /// heartbeats, so it always counts as heard while connected.
     bool is_heard_since(const Nonce& nonce, Instant moment, Instant now) const;
     Instant heard_at(const Nonce& nonce) const;
     std::size_t size() const { return entries_.size(); }
@@ -142,17 +145,17 @@ private:
         std::uint64_t arrival = 0;
         bool is_connected = true;
         Instant heard_at{};
-        /// When it is lost because its connection ended.
+        /// When the node will be lost because its connection ended.
         std::optional<Instant> lost_at;
         /// While it is silent.
         std::optional<Suspicion> suspicion;
-        /// How many of its neighbours can answer it in this round.
+        /// How many of its neighbours can be reached by it in this round.
         int reached = 0;
         std::optional<std::size_t> seat;
     };
     struct TakenSeat {
         Seat seat;
-        /// When its node was removed: until then it may have answered probes.
+        /// When the node was removed: until then it may have answered probes.
         std::optional<Instant> gone_at;
     };
 
@@ -181,7 +184,7 @@ private:
 
     std::optional<Duration> lease_;
     std::map<Nonce, Entry> entries_;
-    /// In order of arrival: what is asked and noted leaves in this order.
+    /// In order of arrival, so that questions and notes are sent in this order.
     std::map<std::uint64_t, Nonce> arrivals_;
     std::uint64_t next_arrival_ = 0;
     int round_ = -1;

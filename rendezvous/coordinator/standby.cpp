@@ -16,7 +16,7 @@ std::string held_text(const Hold& hold) {
            " s, unless it is needed";
 }
 
-/// Members of the round: then it is not the host that comes and goes.
+/// True when members of the round run on the same host: then the host itself is reliable.
 bool has_other_nodes_at(const JobData& job, const std::string& host) {
     if (!job.round) return false;
     const auto& places = job.round->places.taken();

@@ -38,47 +38,47 @@ struct NodeStatus {
     double heard_ago_s = 0;
 };
 
-/// The longest wait in the store of the current round.
+/// The longest wait in the current round's store.
 struct StoreWaitStatus {
     std::string key;
     std::uint64_t more_keys = 0;
     double since_s = 0;
-    /// "0-6", and what is known of the other ranks; as in the log.
+    /// The waiting ranks, as "0-6", and what is known of the other ranks, as in the log.
     std::string ranks;
     std::string missing;
 };
 
-/// Nodes of this host that have joined since it was drained stand by.
+/// Nodes of this host that join after it was drained stand by.
 struct DrainedHostStatus {
     std::string host;
-    /// Which command, and of which user and process.
+    /// The command, with its user and process.
     std::string reason;
 };
 
-/// What the time of a job has gone into (docs/goodput.md).
+/// How the time of a job was spent (docs/goodput.md).
 struct GoodputStatus {
     control::Goodput totals;
-    /// What of it no later report changes: for counters. None while the job recovers: its members
-    /// may bring more of what earlier servers had counted.
+    /// The part that no later report changes, for counters. None while the job recovers, since its
+    /// members may report more of what earlier servers had counted.
     std::optional<control::Goodput> decided;
-    /// Of now; empty: the job is over.
+    /// The current phase; empty: the job is over.
     std::string phase;
-    /// The last that all workers have done; none: they report none.
+    /// The last step that all workers have done; none: they report none.
     std::optional<std::uint64_t> step;
     std::uint64_t reset_count = 0;
 };
 
 struct JobStatus {
     std::string run_id;
-    /// Of several jobs of this id the last one that was begun.
+    /// The last of several jobs with this id.
     bool is_newest = true;
     std::string incarnation;
-    /// Of the leadership under which this server has it; 0: it was not elected.
+    /// The epoch of the leadership under which this server has the job; 0: it was not elected.
     std::uint64_t epoch = 0;
     std::string state;
     std::string reason;
     int round = -1;
-    /// Why there is this round and not still the one before it.
+    /// Why this round replaced the one before.
     std::string round_because;
     int restarts_used = 0;
     int max_restarts = 0;
@@ -89,13 +89,13 @@ struct JobStatus {
     std::string root_cause;
     /// None: no wait is long.
     std::optional<StoreWaitStatus> store_wait;
-    /// Why no rank goes on; empty: some do, or it is not looked for.
+    /// Why no rank makes progress; empty: some do, or hangs are not detected.
     std::string hang;
 
-    // Of all nodes, not only of those above.
+    // Counts all nodes, not only those listed above.
     std::map<std::string, std::uint64_t> nodes_by_state;
     std::map<std::string, std::uint64_t> workers_by_state;
-    /// Rounds that were followed by another, by what ended them.
+    /// By cause: the number of rounds that ended and were followed by another.
     std::map<std::string, std::uint64_t> restarts_by_cause;
     std::uint64_t hang_count = 0;
     GoodputStatus goodput;

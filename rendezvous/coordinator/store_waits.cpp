@@ -24,7 +24,7 @@ bool is_of_current_round(const JobData& job, const Member& member, int round) {
            round == job.round->number;
 }
 
-/// Connections that were reported before the wait was may have changed.
+/// Connections that were reported before the wait may have changed.
 WaitingRanks ranks_of(const Round& round, const ReportedWait& wait) {
     std::vector<NodeRanks> nodes;
     nodes.reserve(round.places.taken().size());
@@ -64,7 +64,7 @@ void note(JobStep& step) {
         missing_text(ranks)});
 }
 
-/// The node that reports the wait answers unasked.
+/// The node that reports the wait also reports its own connections.
 void ask_others(JobStep& step, const Member& reporter) {
     const auto& job = step.job;
     std::size_t unanswered = 1;
@@ -79,7 +79,7 @@ void ask_others(JobStep& step, const Member& reporter) {
 
 void on_wait(JobStep& step, const Member& member, const control::StoreWait& wait) {
     auto& job = step.job;
-    // Its store is the round's.
+    // Whether the wait is in the round's store.
     const bool is_meant =
         is_of_current_round(job, member, wait.round) && member.group_rank == 0 && !job.drain();
     if (!is_meant) {
@@ -91,7 +91,7 @@ void on_wait(JobStep& step, const Member& member, const control::StoreWait& wait
         waits.longest.reset();
         return;
     }
-    // A member did not answer within an interval of reports: the others have.
+    // A member did not answer within an interval of reports; the others have.
     if (!wait.has_timed_out && waits.longest && waits.longest->what.key == wait.key) note(step);
     auto& kept = wait.has_timed_out ? waits.timed_out : waits.longest;
     kept = ReportedWait{wait, step.now};
@@ -110,13 +110,13 @@ void on_clients(JobStep& step, const Member& member, const control::StoreClients
     if (--waits.unanswered == 0 && !job.drain()) note(step);
 }
 
-/// Empty: the rank that failed then has not waited.
+/// Empty when the rank that failed then was not waiting.
 std::string timed_out_text(const Round& round, int rank, Instant failed_at) {
     const auto& wait = *round.store_waits.timed_out;
     if (failed_at - wait.at > limits::timed_out_wait_window) return {};
     const auto ranks = ranks_of(round, wait);
     const bool has_waited = std::binary_search(ranks.waiting.begin(), ranks.waiting.end(), rank) ||
-                            // Its process was gone before its connections were looked at.
+                            // Its process was gone before its connections could be examined.
                             ranks.unknown_clients > 0;
     if (!has_waited) return {};
     auto text = "a wait of " + tenths_text(wait.what.age) + " for the key " + wait.what.key +
@@ -149,10 +149,10 @@ void on_progress(JobStep& step, const Member& member, const control::NodeProgres
     step.steps = {static_cast<std::size_t>(*member.group_rank), report};
 }
 
-/// Nodes that are unlikely to be lost together with the server.
+/// Several nodes keep the goodput, since they are unlikely to be lost together with the server.
 constexpr int goodput_keepers = 3;
 
-/// A server that is started again, or another one, knows the job from its members alone.
+/// A restarted server, or another one, learns of the job only from its members.
 bool keeps_goodput(const JobData& job, const Member& member) {
     const bool may_follow = !job.identity.is_hosted || job.identity.epoch > 0;
     return may_follow && member.group_rank.value_or(goodput_keepers) < goodput_keepers &&

@@ -18,8 +18,8 @@ std::string tenths(Duration length) {
 }  // namespace
 }  // namespace suspecting
 
-/// The first question asks for no confirmation: the member itself detects the lost contact at about
-/// the same moment, and begins to probe.
+/// The first question asks for no confirmation: the member itself notices the lost contact at about
+/// the same time, and begins to probe.
 std::optional<Suspicion::Question> Suspicion::ask(Instant now) {
     if (now < next_ask_) return std::nullopt;
     next_ask_ = now + limits::ask_interval;

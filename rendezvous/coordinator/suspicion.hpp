@@ -15,23 +15,23 @@ namespace ddprun::coordinator {
 struct Witness {
     enum class State {
         heard,   ///< can be asked
-        silent,  ///< silent itself: its answer is not known
-        gone,    ///< lost or left: answers no probe any more
+        silent,  ///< silent itself, so it cannot answer
+        gone,    ///< lost or left, so it no longer answers probes
     };
     Nonce nonce;
     std::string host;
     State state = State::heard;
-    /// Until then it may have answered probes without reporting them.
+    /// Until then the witness may have answered probes without reporting them.
     std::optional<Instant> gone_at = std::nullopt;
 };
 
-/// What is known of a member that is silent, from the moment on that it is noticed until it is
-/// heard again or lost: its neighbours' answers, and what follows from them.
+/// What is known of a silent member, from the moment when its silence is noticed until it is heard
+/// again or lost: its neighbours' answers, and the conclusion from them.
 ///
 /// A member may continue for as long as one neighbour answers its probes. When all have confirmed
-/// that they answer none any more, its own fence ends 4 s after the last answer, and a second later
-/// it can be counted as lost. A neighbour that is gone has confirmed nothing: it may have answered
-/// until it went.
+/// that they no longer answer its probes, its own fence ends 4 s after the last answer, and a
+/// second later it counts as lost. A neighbour that is gone has confirmed nothing: it may have
+/// answered until it ended.
 class Suspicion {
 public:
     explicit Suspicion(Instant now) : next_ask_(now) {}
@@ -46,11 +46,11 @@ public:
     /// One of the witnesses answered.
     void note(const Nonce& witness, std::optional<Instant> answered_at, bool has_confirmed);
 
-    /// A neighbour answered a probe of it a moment ago: it is alive.
+    /// A neighbour has just answered a probe from this member, so the member is alive.
     bool is_reached(Instant now) const;
-    /// When it is lost, as things are now; nothing: a neighbour may still answer its probes.
+    /// When the member will count as lost; none while a neighbour may still answer its probes.
     std::optional<Instant> lost_at(Instant heard_at, const std::vector<Witness>& witnesses) const;
-    /// "node b heard from it 1.0 s ago": why it is kept, or is not.
+    /// Why the member is kept or lost: "node b heard from it 1.0 s ago".
     std::string reason(const std::vector<Witness>& witnesses, Instant now) const;
 
 private:

@@ -21,7 +21,7 @@ int exit_code_of(const control::WorkerEnd& end) {
         case control::WorkerEnd::Kind::exited:
             return end.value > 0 && end.value <= 255 ? end.value : exit_codes::failed;
         case control::WorkerEnd::Kind::killed:
-            // The number comes from a peer: no such signal is no such code.
+            // The number comes from a peer: an invalid signal has no such exit code.
             return end.value > 0 && end.value < 128 ? exit_codes::killed_by(end.value)
                                                     : exit_codes::failed;
         case control::WorkerEnd::Kind::not_executed:
@@ -47,7 +47,7 @@ Verdict another_round(control::Cause cause) {
     return {Verdict::Next::another_round, std::move(cause), control::Outcome::failed, 0};
 }
 
-/// The earliest; secondary failures come after all others.
+/// The earliest failure; secondary failures come after all others.
 const NodeFailure* first_failure(std::span<const NodeFailure> failures) {
     const auto first = std::min_element(
         failures.begin(), failures.end(), [](const NodeFailure& a, const NodeFailure& b) {
@@ -132,7 +132,7 @@ Verdict judge(const Shortage& shortage) {
     }
     if (shortage.last_cause) cause = *shortage.last_cause;
     cause.worker.reset();
-    // Nothing was waited for: the signal that ended one node, perhaps the first of all that get it,
+    // No wait had begun: the signal that ended one node, perhaps the first of many to receive it,
     // ended the job.
     const bool is_signalled = cause.kind == control::Cause::Kind::node_left && cause.signal != 0;
     if (is_signalled && shortage.waited == Duration{}) {

@@ -24,33 +24,32 @@ struct NodeFailure {
     bool is_secondary() const { return cause.worker && cause.worker->is_secondary; }
 };
 
-/// What is known of the end of a round. Pointers may be null; nothing is owned.
+/// The facts about the end of a round. Pointers may be null; nothing is owned.
 struct RoundEnd {
     /// The job was interrupted.
     const control::Cause* cancel = nullptr;
     /// Every rank has saved the same step for that.
     bool is_saved = false;
-    /// The first member lost or left in this round.
+    /// The first member that was lost or left in this round.
     const control::Cause* departure = nullptr;
-    /// The first `leave` since the round began, or since there is none.
+    /// The first `leave` since the round began, or since there has been no round.
     const control::Cause* left = nullptr;
     /// Some member stays.
     bool has_staying = true;
     std::span<const NodeFailure> failures = {};
-    /// What `Stop` named as its cause. It decides when nothing above applies: the server ended the
-    /// round to admit a late node, or the round was being stopped when the server was started
-    /// again.
+    /// The cause that `Stop` named. It decides when nothing above applies: the server ended the
+    /// round to admit a late node, or was restarted while it was stopping the round.
     const control::Cause* stop_cause = nullptr;
 
     /// The restart budget allows another failure.
     bool has_restarts_left = false;
-    /// Exit codes after which the job ends whatever is left of the budget (--no-restart-on).
+    /// Exit codes that end the job even when the budget has restarts left (--no-restart-on).
     std::span<const int> final_codes = {};
     int max_losses = 0;
     /// Of this round and those before; null: they do not matter.
     const ProgressRecord* progress = nullptr;
     Duration ran_for{};
-    /// One more lost node is more than `max_losses` within an hour.
+    /// One more lost node would exceed `max_losses` within an hour.
     bool is_crash_loop = false;
 };
 
@@ -62,7 +61,7 @@ struct Verdict {
     };
     Next next = Next::over;
     control::Cause cause;
-    /// With `over`.
+    /// Set with `over`.
     control::Outcome outcome = control::Outcome::failed;
     int exit_code = 0;
 };
@@ -94,12 +93,12 @@ struct Shortage {
     bool had_round = false;
     /// "1 of at least 2 nodes".
     std::string ready;
-    /// Their hosts; empty: none.
+    /// The hosts of these nodes; empty: none.
     std::string hosts;
     Duration waited{};
 };
 
-/// Over: 80 before the first round, 82 after one.
+/// The verdict is over: exit code 80 before the first round, 82 after one.
 Verdict judge(const Shortage& shortage);
 
 }  // namespace ddprun::coordinator

@@ -6,15 +6,16 @@
 #include <string>
 #include <vector>
 
-/// Which ranks a wait in the round's store is about, as far as the nodes have reported it. Pure.
+/// Determines which ranks a wait in the round's store is about, as far as nodes have reported it.
+/// Pure.
 namespace ddprun::coordinator {
 
-/// The ranks of one node, and what it reported of their connections to the store.
+/// The ranks of one node, and its report of their connections to the store.
 struct NodeRanks {
     std::string host;
     int rank_base = 0;
     int nproc = 1;
-    /// Null: nothing.
+    /// Null: the node has not reported.
     const control::StoreClients* clients = nullptr;
 };
 
@@ -25,12 +26,12 @@ struct RanksOfHost {
     bool operator==(const RanksOfHost&) const = default;
 };
 
-/// Every rank of the round is in one of the lists, each in ascending order.
+/// Every rank of the round is in exactly one of the lists, each in ascending order.
 struct WaitingRanks {
     std::vector<int> waiting;
-    /// Clients that wait, and of which no node says that they are its ranks.
+    /// Waiting clients that no node has reported as its ranks.
     std::uint64_t unknown_clients = 0;
-    /// Their workers run and have no connection to the store: their own node found none.
+    /// Their workers run and, according to their own node, have no connection to the store.
     std::vector<RanksOfHost> unconnected;
     std::vector<RanksOfHost> ended;
     std::vector<RanksOfHost> connected;

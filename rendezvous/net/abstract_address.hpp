@@ -11,8 +11,8 @@
 
 namespace ddprun::net {
 
-/// A local socket's name that is no file and is gone with its process: unix(7), "abstract". The
-/// name is cut where it is longer than `most_bytes`.
+/// The name of a local socket in the abstract namespace (unix(7)): it is no file and vanishes with
+/// its process. A name longer than `most_bytes` is cut.
 struct AbstractAddress {
     static constexpr std::size_t most_bytes = sizeof(sockaddr_un::sun_path) - 1;
 

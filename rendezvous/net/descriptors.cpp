@@ -15,7 +15,7 @@
 namespace ddprun::net {
 namespace {
 
-/// Eight bytes each, taken from the kernel at once.
+/// The kernel allocates eight bytes for each at once.
 constexpr rlim_t room = 4096;
 
 int count_open() {
@@ -36,7 +36,7 @@ void prepare_descriptors() {
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
     limit.rlim_cur = limit.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &limit);
-    // The table keeps the size that its highest number once needed.
+    // The table keeps the size that its highest descriptor needed.
     const int copied = ::open("/", O_PATH | O_CLOEXEC);
     if (copied < 0) return;
     const int highest =

@@ -34,8 +34,8 @@ public:
     using Settled = std::function<void()>;
 
     /// `name` heads the trace lines. `perform` is kept; what it captures must outlive the driver.
-    /// `settled`, if any, is called whenever the inbox is empty again: the machine may be asked
-    /// then, and posted to.
+    /// `settled`, if any, is called whenever the inbox is empty again; it may query the machine and
+    /// post events.
     Driver(
         boost::asio::io_context& io,
         std::string name,
@@ -52,11 +52,12 @@ public:
     Driver& operator=(const Driver&) = delete;
 
     const M& machine() const { return machine_; }
-    /// The time by which this driver runs its machine, for queries of the machine.
+    /// The time at which this driver runs its machine, for queries of the machine.
     Instant now() const { return Clock::now(); }
 
     void post(Event&& event) {
-        // In the middle of another one, or behind what one without memory for its effects has left.
+        // The event waits while another is handled, or after events that could not be handled for
+        // lack of memory.
         if (is_draining_ || !inbox_.empty()) {
             inbox_.push_back(std::move(event));
             if (!is_draining_) drain(nullptr);
@@ -65,10 +66,10 @@ public:
         drain(&event);
     }
 
-    /// Events that are posted from here on have come at once: they have one time, and the timer
-    /// and `settled` follow with `end_batch`. Reading the clock costs more than a small event.
-    /// Requires: `end_batch` comes before the caller returns to the `io_context`, whatever is
-    /// thrown.
+    /// Events that are posted from here on count as simultaneous: they get the same time, and the
+    /// timer and `settled` follow in `end_batch`. Reading the clock costs more than a small event.
+    /// Requires: `end_batch` is called before the caller returns to the `io_context`, even after an
+    /// exception.
     void begin_batch() { batch_time_ = Clock::now(); }
     void end_batch() {
         batch_time_.reset();
@@ -135,9 +136,9 @@ private:
     std::deque<Event> inbox_;
     std::vector<Effect> effects_;
     bool is_draining_ = false;
-    /// Within a batch.
+    /// Set within a batch.
     std::optional<Instant> batch_time_;
-    /// Expired when the driver is gone: a timer that has fired cannot be cancelled, and checks
+    /// Expires with the driver: a timer that has fired cannot be cancelled, so its handler checks
     /// this.
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };

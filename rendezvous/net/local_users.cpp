@@ -14,7 +14,7 @@ namespace ddprun::net {
 namespace local_users {
 namespace {
 
-/// Empty where it cannot be read; none where nothing is left to read it with.
+/// Empty when the file cannot be read; none when descriptors or memory are missing to read it.
 std::optional<std::string> text_of(const char* path) {
     errno = 0;
     std::ifstream file{path};
@@ -22,7 +22,8 @@ std::optional<std::string> text_of(const char* path) {
     return std::string{std::istreambuf_iterator<char>{file}, {}};
 }
 
-/// Of the machine, so it is read once: each connection at a loopback address asks.
+/// Read once, since it is a setting of the machine and each connection at a loopback address asks
+/// for it.
 std::optional<std::string> overflow() {
     static std::mutex mutex;
     static std::optional<std::string> known;
@@ -37,7 +38,7 @@ std::optional<std::string> overflow() {
 std::optional<bool> means_one_user(unsigned user) {
     const auto overflow = local_users::overflow();
     if (!overflow) return std::nullopt;
-    // Only of that number it depends on the namespace.
+    // Only for that uid the answer depends on the namespace.
     if (ddprun::means_one_user(user, {{}, *overflow})) return true;
     const auto map = local_users::text_of("/proc/self/uid_map");
     if (!map) return std::nullopt;

@@ -28,13 +28,13 @@ namespace ddprun::net {
 namespace socket_owner {
 namespace {
 
-/// What the kernel says of a socket; without an inode it has no process any more.
+/// The kernel's facts about a socket; without an inode it no longer has a process.
 struct Entry {
     uid_t uid = 0;
     std::uint64_t inode = 0;
 };
 
-/// The peer's end first: it is the peer's socket that is looked for.
+/// The peer's end comes first, since the peer's socket is wanted.
 struct Ends {
     Tcp::endpoint peer;
     Tcp::endpoint own;
@@ -63,11 +63,11 @@ void copy_address(const Tcp::endpoint& end, __be32 (&words)[4], __be16& port) {
 
 struct Answer {
     std::optional<Entry> entry;
-    /// The question could not be asked now.
+    /// The kernel could not be asked now, for lack of descriptors or memory.
     bool is_short = false;
 };
 
-/// No entry where the kernel does not answer such questions, or knows no such socket.
+/// No entry when the kernel does not answer such requests, or knows no such socket.
 Answer ask_kernel(const Ends& ends) {
     struct {
         nlmsghdr header;
@@ -86,7 +86,7 @@ Answer ask_kernel(const Ends& ends) {
 
     const int link = ::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     if (link < 0) return {std::nullopt, is_shortage(errno)};
-    // One socket is answered at once, before the call that asks returns.
+    // A request for one socket is answered at once, before `send` returns.
     alignas(nlmsghdr) std::array<char, 4096> answer{};
     const bool is_sent = ::send(link, &request, sizeof request, 0) == sizeof request;
     const auto size = is_sent ? ::recv(link, answer.data(), answer.size(), MSG_DONTWAIT) : -1;
@@ -98,14 +98,14 @@ Answer ask_kernel(const Ends& ends) {
     std::memcpy(&header, answer.data(), sizeof header);
     if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return {};
     std::memcpy(&found, answer.data() + NLMSG_HDRLEN, sizeof found);
-    // A listener at that port is answered where there is no such connection.
+    // When there is no such connection, the kernel answers with a listener at that port.
     const bool is_it = found.id.idiag_sport == question.id.idiag_sport &&
                        found.id.idiag_dport == question.id.idiag_dport;
     if (!is_it) return {};
     return {Entry{found.idiag_uid, found.idiag_inode}};
 }
 
-/// "0100007F:1F90", as the kernel writes an end of a connection.
+/// One end of a connection in the kernel's format, such as "0100007F:1F90".
 std::string table_text(const Tcp::endpoint& end) {
     __be32 words[4] = {};
     __be16 port = 0;
@@ -134,7 +134,8 @@ Number number_in(std::string_view text) {
 
 struct Table {
     bool is_short = false;
-    /// The server's end is there: a table without it is of another network namespace, or cut.
+    /// The table has the server's end: a table without it belongs to another network namespace, or
+    /// is cut off.
     bool has_own_end = false;
     std::optional<Entry> entry;
 };
@@ -168,7 +169,7 @@ Table look_up(const Ends& ends, const char* path) {
 
 PeerOwner owner_of(const Entry& entry) {
     if (entry.inode == 0) return {PeerOwner::Kind::gone, 0};
-    // First: this process itself may be a user without a number here.
+    // Checked first: this process's own user may have no uid in this namespace.
     const auto is_one = means_one_user(entry.uid);
     if (!is_one) return {PeerOwner::Kind::gone, entry.uid};
     if (!*is_one) return {PeerOwner::Kind::unknown, entry.uid};
@@ -196,7 +197,7 @@ PeerOwner peer_owner_by_table(const Tcp::socket& socket) {
     const bool is_v4 = ends->peer.address().is_v4();
     const auto table = look_up(*ends, is_v4 ? "/proc/net/tcp" : "/proc/net/tcp6");
     if (table.entry) return owner_of(*table.entry);
-    // A socket of IPv6 that speaks IPv4.
+    // An IPv6 socket that speaks IPv4.
     const auto mapped =
         is_v4 ? look_up({mapped_end(ends->peer), mapped_end(ends->own)}, "/proc/net/tcp6") : table;
     if (mapped.entry) return owner_of(*mapped.entry);

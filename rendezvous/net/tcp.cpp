@@ -56,8 +56,8 @@ void probe_when_idle(int descriptor, const Probing& probing) {
     set_number(descriptor, IPPROTO_TCP, TCP_KEEPCNT, probing.probes);
 }
 
-/// What every listening socket needs, ours or inherited. Accepted sockets inherit their probes from
-/// it, which costs no call for each.
+/// Sets up a listening socket, whether created or inherited. Accepted sockets inherit its
+/// keep-alive settings, which saves a call for each.
 error_code begin_to_listen(Tcp::acceptor& acceptor) {
     close_on_exec(acceptor.native_handle());
     probe_when_idle(
@@ -90,7 +90,7 @@ error_code try_listen(Tcp::acceptor& acceptor, const Tcp::endpoint& address, boo
 std::string command_of(const std::filesystem::path& process) {
     std::string name;
     std::getline(std::ifstream(process / "comm"), name);
-    // The kernel keeps 15 bytes of a name; a longer one is whole on the command line.
+    // The kernel keeps 15 bytes of a process name; a longer name is complete on the command line.
     constexpr std::size_t kept_bytes = 15;
     if (name.size() < kept_bytes) return name;
     std::string argument;
@@ -111,7 +111,7 @@ std::optional<ListeningSocket> listening_socket(const char* table, std::uint16_t
     std::getline(file, line);
     constexpr std::string_view listen_state = " 0A ";
     while (std::getline(file, line)) {
-        // Thousands of connections may be in it.
+        // The table may have thousands of connections.
         if (line.find(listen_state) == std::string::npos) continue;
         std::istringstream words(line);
         std::string slot, local, remote, state, queues, timer, retransmits, uid, timeout, inode;
@@ -126,7 +126,7 @@ std::optional<ListeningSocket> listening_socket(const char* table, std::uint16_t
     return std::nullopt;
 }
 
-/// Why the descriptor cannot be listened on; empty: it can.
+/// Why the descriptor cannot be used to listen; empty when it can.
 std::string why_not_listening(int descriptor) {
     if (number_of(descriptor, SOL_SOCKET, SO_TYPE) < 0)
         return errno == ENOTSOCK ? "it is no socket" : system_code(errno).message();
@@ -138,7 +138,7 @@ std::string why_not_listening(int descriptor) {
     return {};
 }
 
-/// Descriptors that are inspected for one call.
+/// How many descriptors are inspected for one call.
 constexpr int most_descriptors = 200'000;
 
 }  // namespace
@@ -179,7 +179,8 @@ std::optional<int> granted_backlog(Tcp::acceptor& acceptor) {
     tcp_info info{};
     socklen_t size = sizeof info;
     const int answer = ::getsockopt(acceptor.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size);
-    // Of a listening socket these two fields are its backlog and what waits in it.
+    // For a listening socket these two fields are its backlog and the number of waiting
+    // connections.
     if (answer != 0 || info.tcpi_sacked == 0) return std::nullopt;
     return static_cast<int>(info.tcpi_sacked);
 }
@@ -193,7 +194,7 @@ std::uint32_t dropped_callers(Tcp::acceptor& acceptor) {
 }
 
 boost::asio::awaitable<Result<std::vector<Tcp::endpoint>>> resolve(Endpoint endpoint) {
-    // Asio's resolver is a thread of its own; a numeric address needs none.
+    // Asio's resolver starts a thread; a numeric address needs none.
     error_code is_name;
     const auto numeric = boost::asio::ip::make_address(endpoint.host, is_name);
     if (!is_name) co_return std::vector<Tcp::endpoint>{{numeric, endpoint.port}};
@@ -204,7 +205,7 @@ boost::asio::awaitable<Result<std::vector<Tcp::endpoint>>> resolve(Endpoint endp
     std::vector<Tcp::endpoint> addresses;
     for (const auto& entry : found)
         addresses.push_back(entry.endpoint());
-    // Servers and stores at `localhost` listen at 127.0.0.1 for certain, at ::1 perhaps.
+    // Servers and stores at `localhost` always listen at 127.0.0.1, but only perhaps at ::1.
     if (endpoint.host == "localhost")
         std::stable_partition(addresses.begin(), addresses.end(), [](const auto& address) {
             return address.address().is_v4();

@@ -53,11 +53,11 @@ boost::asio::awaitable<Result<Tcp::socket>> connect(std::vector<Tcp::endpoint> a
 /// Marks an accepted or connected socket: closed on exec, TCP_NODELAY.
 void prepare(Tcp::socket& socket);
 
-/// From now on a peer that disappears without closing (no power, no network) ends the connection
-/// within about half a minute, whether or not anything is on its way to it.
+/// From now on a peer that vanishes without closing (no power, no network) ends the connection
+/// within about half a minute, even when no data is in flight.
 void notice_lost_peer(Tcp::socket& socket);
 
-/// What one caller can have all addresses of, as its name: an IPv4 address, "2001:db8:0:1::/64".
+/// The network of which one caller may own all addresses: an IPv4 address, or "2001:db8:0:1::/64".
 std::string peer_network(const Tcp::socket& socket);
 
 /// Numeric address without brackets, IPv4-mapped unwrapped; "?" when the socket is not connected.

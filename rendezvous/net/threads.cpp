@@ -24,7 +24,7 @@ bool is_clone3_refused() {
     return ::syscall(SYS_clone3, nullptr, 0) < 0 && errno == EPERM;
 }
 
-/// Of several filters that refuse a call, the one that was added last gives the error number.
+/// When several filters refuse a call, the last added one sets the error number.
 bool answer_clone3_with_enosys() {
     std::array code{
         sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

@@ -12,25 +12,25 @@
 /// sd_notify(3), which other managers speak as well. Pure; the shell is service_manager.hpp.
 namespace ddprun::server {
 
-/// All that is read. They concern this process alone and are removed from its environment.
+/// All variables that are read. They are meant for this process alone, so they are removed from its
+/// environment.
 inline constexpr std::array activation_variables{
     "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET"};
 
 struct Activation {
-    /// Descriptors of sockets that listen already; empty: there are none.
+    /// Inherited descriptors of listening sockets; empty when there are none.
     std::vector<int> sockets;
-    /// Where the manager receives notifications: a path, or a name behind "@"; empty: nowhere.
+    /// The manager's notification socket: a path, or an abstract name after "@"; empty: none.
     std::string notify_socket;
 
     bool operator==(const Activation&) const = default;
 };
 
-/// The value of a variable, if it is set.
+/// Returns the value of a variable, if it is set.
 using Variable = std::function<std::optional<std::string>(const char* name)>;
 
-/// What was handed to the process `self`; a text where that is not understood, which names the
-/// variable and its value. Sockets for another process (a parent's variables that were left in
-/// the environment) are none for this one.
+/// The sockets that were passed to the process `self`, or an error that names the variable and its
+/// value. Sockets for another process (variables left over from a parent) are ignored.
 std::variant<Activation, std::string> read_activation(const Variable& variable, int self);
 
 }  // namespace ddprun::server

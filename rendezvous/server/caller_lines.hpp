@@ -10,8 +10,8 @@
 
 namespace ddprun::server {
 
-/// Decides which lines about callers and their jobs are logged: so many at once, and so many each
-/// second, whatever callers do. Counts the others. Pure.
+/// Limits the log lines about callers and their jobs: a burst, and a number per second, whatever
+/// callers do. Counts the lines that are left out. Pure.
 class CallerLines {
 public:
     /// True: log it.
@@ -29,7 +29,7 @@ public:
         left_ -= 1;
         return true;
     }
-    /// Since the last call.
+    /// The number of lines left out since the last call.
     std::uint64_t take_left_out() { return std::exchange(left_out_, 0); }
 
 private:

@@ -22,7 +22,7 @@ namespace {
 
 /// Frames passed to the kernel in one call.
 constexpr std::size_t most_frames_at_once = 16;
-/// What a frame costs besides its bytes.
+/// The overhead of a frame.
 constexpr std::size_t frame_bytes = 128;
 
 ControlConnection::Frame frame_of(const control::ServerMessage& message) {
@@ -96,7 +96,7 @@ void ControlConnection::receive(std::string_view bytes) {
     const bool was_established = session->is_established();
     std::string plain;
     const auto received = session->receive(bytes, plain);
-    // An alert for the other end too, where it has not proved the secret.
+    // Sends an alert, even when the other end has not proved the secret.
     write();
     if (!received) {
         const auto reason = received.error().describe();
@@ -186,7 +186,8 @@ void ControlConnection::ended_by_peer(const error_code& ec) {
     if (!is_writing_ || !is_finishing_) conclude();
 }
 
-/// The next frames of the queue, and what the handshake asks for; empty: there is nothing to write.
+/// The next frames of the queue and the output of the handshake; empty when there is nothing to
+/// write.
 std::vector<boost::asio::const_buffer> ControlConnection::next_buffers(std::size_t frame_count) {
     auto& session = access_.session;
     std::vector<boost::asio::const_buffer> buffers;
@@ -227,8 +228,8 @@ void ControlConnection::wrote(const error_code& ec, std::size_t frame_count) {
     count();
     if (!queue_.empty() || (access_.session && access_.session->has_output())) return write();
     if (!is_finishing_) return;
-    // The agent reads to our end and closes; a close here could be a reset that overtakes the last
-    // frame. `serve` sees its end, or `flush_` runs out.
+    // The agent reads until it sees this end, then closes. Closing here could send a reset that
+    // overtakes the last frame. `serve` notices the agent's end, or `flush_` expires.
     error_code is_gone;
     socket_.shutdown(net::Tcp::socket::shutdown_send, is_gone);
     if (is_gone) conclude();

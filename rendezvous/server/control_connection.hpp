@@ -18,36 +18,37 @@
 
 namespace ddprun::server {
 
-/// How the other end of a control connection shows that it may talk with this server.
+/// How the other end of a control connection is authorized.
 struct ControlAccess {
-    /// It proves the secret.
+    /// The TLS session in which it proves the secret.
     std::optional<tls::Session> session = std::nullopt;
-    /// It does not encrypt, and this server answers to no such node.
+    /// The other end does not encrypt, and this server requires it.
     bool is_refused = false;
 };
 
-/// One agent's control connection at the server: preamble, hello, then frames both ways; all of it
-/// inside TLS where the server has a secret.
+/// The server's end of one agent's control connection: preamble, hello, then frames both ways; all
+/// inside TLS when the server has a secret.
 ///
-/// Bytes and sequence only; what a message means is decided by the coordinator. Bounded both ways:
-/// a frame too long or not decodable is answered with `error` and the end, a queue over its bound
-/// ends the connection (the agent comes back and resumes), and preamble and first frame have a
-/// deadline. Used on the thread of its socket.
+/// It handles bytes and their sequence only; the coordinator decides what a message means. It is
+/// bounded in both directions: a frame that is too long or cannot be decoded is answered with
+/// `error` and the end of the connection, a queue over its bound ends the connection (the agent
+/// comes back and resumes), and preamble and first frame have a deadline. Used on the thread of its
+/// socket.
 class ControlConnection : public std::enable_shared_from_this<ControlConnection> {
 public:
-    /// A frame, shared by all connections it is sent to.
+    /// A frame, shared by all connections that it is sent to.
     using Frame = std::shared_ptr<const std::string>;
 
     struct Hooks {
         /// The preamble was understood and hello queued.
         std::function<void()> on_greeted;
         std::function<void(control::AgentMessage)> on_message;
-        /// The last callback, once; the reason is for the log. `was_greeted`: on_greeted came
-        /// before.
+        /// The last callback, called once; the reason is for the log. `was_greeted`: on_greeted was
+        /// called before.
         std::function<void(bool was_greeted, std::string reason)> on_ended;
-        /// What it holds has changed.
+        /// The memory that the connection holds has changed.
         std::function<void(std::size_t before, std::size_t now)> on_held = {};
-        /// There is no memory for its messages. The owner ends it.
+        /// There is no memory for its messages; the owner must end it.
         std::function<void()> on_no_memory = {};
         /// The other end of an encrypted connection has proved the secret.
         std::function<void()> on_established = {};
@@ -55,22 +56,22 @@ public:
 
     explicit ControlConnection(net::Tcp::socket socket, ControlAccess access = {});
 
-    /// `first_bytes` were read already. Requires: called once.
+    /// `first_bytes` have already been read. Requires: called once.
     void start(std::string first_bytes, Duration handshake_timeout, Hooks hooks);
 
     void send(Frame frame);
     /// Nothing more will be sent: the queue is written, then the connection ends. Further input is
     /// discarded.
     void finish(std::string reason);
-    /// Ends it now.
+    /// Ends the connection now.
     void abort(std::string reason);
-    /// The same, because it holds too much.
+    /// Ends the connection now because it holds too much.
     void abort_over_bound(std::string reason);
 
     const std::string& peer() const { return peer_; }
     const net::Tcp::socket& socket() const { return socket_; }
     void notice_lost_peer() { net::notice_lost_peer(socket_); }
-    /// What unsent messages and an incomplete one keep in memory. A message to several connections
+    /// The memory of unsent messages and of an incomplete one. A message to several connections
     /// counts for each.
     std::size_t held_bytes() const { return held_bytes_; }
     bool was_over_bound() const { return was_over_bound_; }
@@ -81,15 +82,14 @@ private:
     void receive(std::string_view bytes);
     void understand(std::string_view bytes);
     void greet(std::string_view bytes);
-    /// The peer closed its side: what is still queued for it after `finish` is written all the
-    /// same.
+    /// The peer closed its side. What `finish` left in the queue is still written.
     void ended_by_peer(const error_code& ec);
     std::vector<boost::asio::const_buffer> next_buffers(std::size_t frame_count);
     void write();
     void wrote(const error_code& ec, std::size_t frame_count);
     void conclude();
     void remember(std::string reason);
-    /// Reports what it holds now.
+    /// Reports how much memory it holds now.
     void count();
 
     net::Tcp::socket socket_;
@@ -99,14 +99,14 @@ private:
     Duration handshake_timeout_{};
     std::string greeting_;
     control::AgentMessageDecoder decoder_;
-    /// Until the first message is understood.
+    /// Active until the first message is understood.
     std::optional<net::Deadline> handshake_;
-    /// From `finish` on.
+    /// Active after `finish`.
     std::optional<net::Deadline> flush_;
 
     std::deque<Frame> queue_;
     std::size_t queued_bytes_ = 0;
-    /// Being written, where the connection is encrypted.
+    /// The bytes being written, when the connection is encrypted.
     std::string encrypted_;
     std::size_t held_bytes_ = 0;
     bool is_writing_ = false;
@@ -114,7 +114,7 @@ private:
     bool is_finishing_ = false;
     bool is_concluded_ = false;
     bool was_over_bound_ = false;
-    /// Why it ends: the first reason counts.
+    /// Why the connection ends; the first reason counts.
     std::string reason_;
 };
 

@@ -56,8 +56,7 @@ void ControlServer::adopt_encrypted(net::Tcp::socket socket, std::string first_b
     adopt_as(std::move(socket), std::move(first_bytes), {std::move(session), false});
 }
 
-/// Without the memory for it nothing of the caller is left, and the exception ends its
-/// conversation.
+/// If memory is missing, no state of the caller remains, and the exception ends its conversation.
 void ControlServer::adopt_as(
     net::Tcp::socket socket, std::string first_bytes, ControlAccess access) {
     const auto connection =
@@ -114,7 +113,7 @@ void ControlServer::start_over() {
     abandoned_epoch_ = epoch;
     begin();
     if (options_.is_elected) hooks_.on_stepped_down({"out of memory", epoch, 0, false});
-    // Not reported: what was busy goes on when its agents are back.
+    // Not reported as idle: the busy jobs continue when their agents are back.
     is_idle_ = true;
     keep_memory_reserve();
 }
@@ -129,7 +128,7 @@ void ControlServer::holds(std::size_t before, std::size_t now) {
     if (now > before) keep_within_bound();
 }
 
-/// Closes the connections that hold most until all together are within their bound.
+/// Closes the connections that hold most until the total is within its bound.
 void ControlServer::keep_within_bound() {
     while (held_bytes_ > max_held_bytes_) {
         const auto biggest = std::max_element(
@@ -198,8 +197,9 @@ void ControlServer::greeted(ConnectionId id) {
         unguessable_nonce()});
 }
 
-/// A job of one node has no lease: only TCP detects that its host is gone. With a lease, a
-/// connection must not end before it; the probes of every connection come much later.
+/// Without a lease (a job of one node) only TCP detects that the node's host is gone, so the
+/// connection is probed soon. With a lease, probes must not end a connection earlier than the
+/// lease; those of every connection come much later.
 void ControlServer::received(ConnectionId id, control::AgentMessage message) {
     const auto* join = std::get_if<control::Join>(&message);
     if (const auto* resume = std::get_if<control::Resume>(&message)) join = &resume->join;
@@ -267,7 +267,7 @@ void ControlServer::perform(Machine::Effect& effect) {
                       waiting.missing.empty() ? "no rank: all of them wait" : waiting.missing}});
             },
             [&](const Machine::Hung& hung) {
-                // The nodes show it.
+                // The nodes themselves show it.
                 log_of_caller(
                     other_lines_,
                     log::Level::info,
@@ -279,7 +279,7 @@ void ControlServer::perform(Machine::Effect& effect) {
             },
             [&](const Machine::Record& record) { hooks_.on_record(record); },
             [&](const Machine::SteppedDown& stepped_down) { hooks_.on_stepped_down(stepped_down); },
-            // The driver logs every effect at level debug, which is what this one is for.
+            // The driver logs every effect at level debug, which is enough for this one.
             [](const Machine::Ranked&) {},
         },
         effect);
@@ -292,8 +292,8 @@ void ControlServer::notice_round(const control::ServerMessage& message) {
     if (hooks_.on_round) hooks_.on_round();
 }
 
-/// A refusal for good is logged, so that two nodes that want one place are seen at the server too;
-/// one that may be retried is not.
+/// Logs a final refusal, so that two nodes that claim one place are visible at the server too. A
+/// refusal that may be retried is not logged.
 void ControlServer::notice_refusal(const control::ServerMessage& message) {
     const auto* refused = std::get_if<control::Refused>(&message);
     if (refused != nullptr && !refused->retry)

@@ -34,11 +34,11 @@ public:
     struct Hooks {
         /// See RendezvousServer::Options.
         std::function<void()> on_idle;
-        /// A connection that did not complete the preamble, or was closed because it held too much.
+        /// A connection did not complete the preamble, or was closed because it held too much.
         std::function<void(std::string peer, std::string reason)> on_rejected;
-        /// The first assignment of a new round is about to leave.
+        /// The first assignment of a new round is about to be sent.
         std::function<void()> on_round = {};
-        /// An elected server leads no more.
+        /// An elected server leads no longer.
         std::function<void(const coordinator::SteppedDown&)> on_stepped_down = {};
         /// A job has ended under an elected server. Answered by `recorded`.
         std::function<void(const coordinator::Record&)> on_record = {};
@@ -52,42 +52,42 @@ public:
         std::size_t max_held_bytes = limits::max_control_bytes,
         std::optional<tls::SecretSource> secret = std::nullopt);
 
-    /// A caller that does not encrypt. Where there is a secret it is sent away with the reason.
+    /// Takes over an unencrypted caller. When there is a secret, it is refused with that reason.
     void adopt(net::Tcp::socket socket, std::string first_bytes);
     /// Requires: there is a secret.
     void adopt_encrypted(net::Tcp::socket socket, std::string first_bytes);
     bool has_secret() const { return secrets_.has_value(); }
     /// Null: there are none.
     const tls::Secrets* secrets() const { return secrets_ ? &*secrets_ : nullptr; }
-    /// From any thread. Handled before any message of an agent that is not handled yet: what the
+    /// May be called from any thread. Handled before any unhandled message of an agent: what the
     /// caller's own agent sends next may depend on it.
     void interrupt(int signal, std::string reason, std::optional<Duration> grace = std::nullopt);
-    /// What the election decided.
+    /// Passes on what the election decided.
     void lead(coordinator::Coordinator::Led led) {
         if (led.epoch > abandoned_epoch_) post(std::move(led));
     }
     void recorded(std::uint64_t number) { post(Machine::Recorded{number}); }
     void depose(std::string reason) { post(Machine::Deposed{std::move(reason)}); }
-    /// For the page of an elected server; none: it does not lead.
+    /// The leadership for the page of an elected server; none: it does not lead.
     std::optional<coordinator::LeaderStatus> leader() const {
         return driver_->machine().leader(now());
     }
     /// `on_idle` is called if no job is running and no agent is connected.
     void report_if_idle() const;
-    /// Ends every connection once what is queued for it is written, and calls `done` when all have
-    /// closed. The coordinator sees nothing of it: to its jobs the server has gone.
+    /// Ends every connection once its queue is written, and calls `done` when all have closed. The
+    /// coordinator is not notified: for its jobs the server has gone.
     void drain(std::function<void()> done);
 
-    /// A few jobs for a page: Pages::Source.
+    /// Adds a few jobs to a page, as Pages::Source.
     std::uint64_t add_jobs(JobPage& page, std::uint64_t after) const;
     std::size_t agent_count() const { return connections_.size(); }
-    /// What all connections hold: unsent and incomplete messages.
+    /// The memory of all connections: unsent and incomplete messages.
     std::size_t held_bytes() const { return held_bytes_; }
     Instant now() const { return driver_->now(); }
 
-    /// After a bad_alloc while the machine was handling something, which may be half done: closes
-    /// every connection and begins again without jobs. The agents come back and report theirs, as
-    /// after a restart of the server.
+    /// Called after a bad_alloc in the machine, whose step may be half done: closes every
+    /// connection and starts again without jobs. The agents come back and report theirs, as after a
+    /// restart of the server.
     void start_over();
 
 private:
@@ -95,7 +95,7 @@ private:
 
     void begin();
     void adopt_as(net::Tcp::socket socket, std::string first_bytes, ControlAccess access);
-    /// Makes room for one more caller that has not proved the secret; false: there is none for it.
+    /// Makes room for one more caller that has not proved the secret; false when there is none.
     bool admit(ConnectionId id, const ControlConnection& connection);
     void post(Machine::Event event);
     void holds(std::size_t before, std::size_t now);
@@ -106,7 +106,7 @@ private:
     void received(ConnectionId id, control::AgentMessage message);
     void ended(ConnectionId id, bool was_greeted, const std::string& reason);
     void perform(Machine::Effect& effect);
-    /// The same message goes to every member of a round: encoded once.
+    /// The same message goes to every member of a round, so it is encoded once.
     const ControlConnection::Frame& encoded(const control::ServerMessage& message);
     void settled();
     void end_drain_if_empty();
@@ -114,7 +114,7 @@ private:
     /// Calls `on_round` once for each round, before its first assignment leaves.
     void notice_round(const control::ServerMessage& message);
     void notice_refusal(const control::ServerMessage& message);
-    /// A line about a caller or its job, if there may be one more.
+    /// Logs a line about a caller or its job, if the limit allows it.
     void log_of_caller(
         CallerLines& lines, log::Level level, std::string_view event, log::Fields fields);
 
@@ -131,13 +131,14 @@ private:
     std::optional<control::ServerMessage> encoded_message_;
     ControlConnection::Frame encoded_frame_;
     bool is_idle_ = true;
-    /// Of the leadership that a lack of memory has ended: a confirmation of it is on its way, maybe.
+    /// The epoch of the leadership that a lack of memory has ended: a confirmation of it may still
+    /// arrive.
     std::uint64_t abandoned_epoch_ = 0;
-    /// New states of jobs have lines of their own: thousands of nodes that join leave room for the
-    /// line that says that they run.
+    /// New states of jobs have their own limit, so that thousands of joining nodes leave room for
+    /// the line that the job runs.
     CallerLines state_lines_;
     CallerLines other_lines_;
-    /// While the last connections of a drain are ending.
+    /// Set while the last connections of a drain are ending.
     std::function<void()> drained_;
     int round_ = -1;
     std::optional<net::Driver<Machine>> driver_;

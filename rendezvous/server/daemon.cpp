@@ -29,7 +29,7 @@ namespace ddprun::server {
 namespace daemon {
 namespace {
 
-/// Its own, those of its store, and some callers.
+/// The daemon's own descriptors, those of its store, and a few callers.
 constexpr int needed_descriptors = 32;
 
 /// The signals that end the daemon, blocked until `sigwait`. One that was ignored at the start
@@ -47,7 +47,7 @@ sigset_t hold_back_signals() {
     return awaited;
 }
 
-/// From here to the end of the daemon no thread that logs waits for standard error.
+/// While it exists, no thread that logs waits for standard error.
 class LogToWriter {
 public:
     LogToWriter() {
@@ -66,7 +66,7 @@ int refuse(int code, const std::string& reason) {
     return code;
 }
 
-/// Why the server did not start: with the holder of a port in use, or what was inherited.
+/// Why the server did not start, with the holder of a port in use, or with the inherited sockets.
 std::string describe(Failure failure, std::uint16_t port, const Activation& activation) {
     if (const auto count = activation.sockets.size(); count > 0)
         failure.context = "LISTEN_FDS=" + std::to_string(count) + ": " + failure.context;

@@ -16,19 +16,20 @@ struct DaemonOptions {
     /// Address to listen on; empty: all.
     std::string host;
     std::uint16_t port = limits::default_rendezvous_port;
-    /// Where to listen was said: it cannot be said by inherited sockets too.
+    /// The place to listen was given as an option, so inherited sockets must not name another.
     bool is_place_given = false;
     log::Level log_level = log::Level::info;
     wire::Accepted accepted = wire::Accepted::current;
-    /// Of the secret that agents must prove; empty: none.
+    /// The file of the secret that agents must prove; empty: none.
     std::string secret_file;
-    /// No warning that there is none.
+    /// Suppresses the warning that there is no secret.
     bool is_insecure = false;
 
     bool operator==(const DaemonOptions&) const = default;
 };
 
-/// Print this and exit: help and version (0, standard output) or a mistake (2, standard error).
+/// Text to print before exiting: help and version (0, standard output) or a usage error (2,
+/// standard error).
 struct ExitNow {
     int code = 0;
     std::string text;

@@ -11,7 +11,7 @@ std::optional<ConnectionId> Handshakes::add(ConnectionId id, const Caller& calle
     if (by_id_.size() >= most_) {
         closed = oldest_of_busiest();
         const auto& oldest = by_id_.at(*closed);
-        // The callers of one address do not push each other out before they had their chance.
+        // Callers of one address do not displace each other before they had time to finish.
         if (oldest.caller.address == caller.address &&
             now < oldest.began_at + limits::youngest_closed_handshake)
             return id;
@@ -35,8 +35,8 @@ void Handshakes::remove(ConnectionId id) {
     by_id_.erase(found);
 }
 
-/// Looked for only when there are too many. Of addresses that have as many: the one whose first has
-/// been here longest.
+/// Searched only when there are too many. Among equally busy addresses, the one whose first
+/// connection is the oldest.
 ConnectionId Handshakes::oldest_of_busiest() const {
     const auto network =
         std::max_element(by_network_.begin(), by_network_.end(), [](const auto& a, const auto& b) {

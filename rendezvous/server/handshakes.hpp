@@ -13,9 +13,9 @@
 
 namespace ddprun::server {
 
-/// The connections that have not proved the secret yet, and which of them is closed when there are
-/// too many: the oldest of the address that has most in the network that has most, so that no flood
-/// from one address takes the place of a caller from another. Pure.
+/// The connections that have not proved the secret yet. When there are too many, it selects one to
+/// close: the oldest of the busiest address in the busiest network, so that a flood from one
+/// address does not displace callers from others. Pure.
 class Handshakes {
 public:
     explicit Handshakes(std::size_t most = limits::max_tls_handshakes) : most_(most) {}
@@ -25,10 +25,10 @@ public:
         std::string address;
     };
 
-    /// Adds one. The answer is a connection that must be closed, which is not counted any more: it
-    /// may be this one, where its address has others. Requires: ids grow.
+    /// Adds a connection. Returns a connection that must be closed, and no longer counts it; this
+    /// may be the added one if its address has others. Requires: ids grow.
     std::optional<ConnectionId> add(ConnectionId id, const Caller& caller, Instant now);
-    /// It has proved the secret, or has ended. Harmless when repeated.
+    /// The connection has proved the secret, or has ended. Harmless when repeated.
     void remove(ConnectionId id);
     std::size_t size() const { return by_id_.size(); }
 

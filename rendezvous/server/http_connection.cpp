@@ -22,7 +22,7 @@ namespace {
 struct Reply {
     Page page;
     bool has_body = true;
-    /// Kept until the last byte is read.
+    /// Held until the last byte is read.
     std::shared_ptr<Pages::Seat> seat;
 };
 

@@ -11,9 +11,9 @@
 
 namespace ddprun::server {
 
-/// Answers one request and closes: `limits::http_timeout` for its head, as long again for writing
-/// the answer. `first_bytes` were read already. `pages`, and `secrets` if there are any
-/// (page_access.hpp), live on the thread of the socket, longer than this.
+/// Answers one request and closes: Reading its head and writing the answer may each take
+/// `limits::http_timeout`. `first_bytes` have already been read. `pages`, and `secrets` if there
+/// are any (page_access.hpp), live on the thread of the socket, longer than this.
 boost::asio::awaitable<void> serve_http(
     net::Tcp::socket socket, std::string first_bytes, Pages& pages, const tls::Secrets* secrets);
 

@@ -73,7 +73,7 @@ bool equal_but_for_case(std::string_view a, std::string_view b) {
     });
 }
 
-/// RFC 6750, section 2.1. `lines` are those behind the request line.
+/// RFC 6750, section 2.1. `lines` are the header lines.
 std::string_view read_token(std::string_view lines) {
     while (!lines.empty()) {
         const auto [line, rest] = split(lines, '\n');

@@ -16,15 +16,15 @@ struct HttpRequest {
     Method method = Method::get;
     /// Without the query, not decoded: "/status".
     std::string path;
-    /// Decoded names and values; of two with one name the first counts.
+    /// Decoded names and values; of two with the same name the first counts.
     std::map<std::string, std::string> query;
-    /// Of the first `Authorization: Bearer TOKEN`; empty: none.
+    /// The token of the first `Authorization: Bearer TOKEN`; empty: none.
     std::string token = {};
 
     bool operator==(const HttpRequest&) const = default;
 };
 
-/// Answered with this status code and reason, then closed.
+/// The request is answered with this status code and reason, then closed.
 struct HttpRefusal {
     int status = 400;
     std::string reason;

@@ -17,10 +17,10 @@
 namespace ddprun::server {
 namespace {
 
-// Ordered: the page has the order in which it is documented.
+// Ordered, so that the page has its documented order.
 using Json = nlohmann::ordered_json;
 
-/// Others' text: the page may be read on a terminal.
+/// Foreign text, made printable, since the page may be read on a terminal.
 Json shown(const std::string& text) {
     return printable(text);
 }
@@ -141,7 +141,7 @@ Json to_json(const coordinator::LeaderStatus& leader) {
     };
 }
 
-/// The lines after the first one that far to the right: a value inside a page.
+/// Indents the lines after the first one by so many columns: a value inside a page.
 std::string indented(const Json& value, std::size_t columns) {
     // Names come from the network: what is not UTF-8 is replaced, never thrown.
     const auto text = value.dump(2, ' ', false, Json::error_handler_t::replace);
@@ -261,7 +261,7 @@ void add_by(
 }
 
 constexpr std::array job_families{
-    // Numbered from 0, so one more than the number of the current round.
+    // Rounds are numbered from 0, so the count is one more than the current round.
     JobFamily{
         {"ddprun_rounds_total", "counter", "Rounds a job has begun in this incarnation."},
         [](auto& text, const auto& family, const auto& job) {
@@ -338,18 +338,19 @@ class MetricsPage final : public JobPage {
 public:
     explicit MetricsPage(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
-    /// No nodes: they are counted in any case.
+    /// No nodes are listed, since all are counted anyway.
     StatusQuery query() const override { return {"", std::numeric_limits<std::size_t>::max()}; }
 
     void add(const coordinator::JobStatus& job) override {
         ++by_state_[job.state];
-        // Of each series there is one.
+        // Each series must be unique.
         if (!job.is_newest) return;
         if (size_ > most_bytes_) {
             ++left_out_;
             return;
         }
-        // One that became the newest since the page was begun, or whose id is printed as another's.
+        // Skips a job that became the newest after the page was begun, and one whose printed id
+        // equals another's.
         const auto [same, is_first] = written_.emplace(label(job.run_id), job.run_id);
         if (!is_first) {
             if (same->second != job.run_id) ++left_out_;

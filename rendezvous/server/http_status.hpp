@@ -18,7 +18,7 @@
 /// /metrics (Prometheus text). nlohmann/json stays inside http_status.cpp. Pure.
 namespace ddprun::server {
 
-/// What the pages say besides the jobs, at one moment.
+/// The facts of the pages other than the jobs, at one moment.
 struct ServerStatus {
     std::string version;
     double uptime_s = 0;
@@ -30,14 +30,14 @@ struct ServerStatus {
     std::uint64_t rejected_connections = 0;
     /// Now.
     std::uint64_t agents = 0;
-    /// Nodes of one job elect the one whose server serves it: then this server, or none.
+    /// Nodes of one job elect the server: this server serves that job or none.
     bool is_elected = false;
     std::optional<coordinator::LeaderStatus> leader;
     /// None when they did not answer in time.
     std::optional<StoreSurvey> stores;
 };
 
-/// What of the status a request wants: `?job=ID&from=N`.
+/// The part of the status that a request asks for: `?job=ID&from=N`.
 struct StatusQuery {
     std::string job;  ///< empty: all
     std::size_t first_node = 0;
@@ -54,7 +54,7 @@ struct HttpResponse {
 /// Absent or unreadable numbers mean 0.
 StatusQuery status_query(const HttpRequest& request);
 
-/// A page on which something of each job is written, a job at a time.
+/// A page with something about each job; jobs are added one at a time.
 class JobPage {
 public:
     JobPage() = default;
@@ -62,9 +62,10 @@ public:
     JobPage(const JobPage&) = delete;
     JobPage& operator=(const JobPage&) = delete;
 
-    /// What of the jobs is to be added.
+    /// The part of each job that is added.
     virtual StatusQuery query() const = 0;
-    /// In order of creation. What makes the page longer than `most_bytes` is left out, and counted.
+    /// Adds a job, in order of creation. A job that would make the page longer than `most_bytes` is
+    /// left out and counted.
     virtual void add(const coordinator::JobStatus& job) = 0;
     virtual HttpResponse finish(const ServerStatus& status) = 0;
 };
@@ -72,15 +73,15 @@ public:
 /// Null: the answer does not depend on jobs.
 std::unique_ptr<JobPage> job_page(
     const HttpRequest& request, std::size_t most_bytes = limits::max_page_bytes);
-/// To any other request.
+/// The answer to any other request.
 HttpResponse plain_answer(const HttpRequest& request);
 HttpResponse answer(const HttpRefusal& refusal);
-/// To a caller that may not read what it has asked for (page_access.hpp).
+/// The answer to a caller that may not read the page (page_access.hpp).
 HttpResponse members_only_answer();
-/// To a request that has to be made again later.
+/// The answer to a request that must be repeated later.
 HttpResponse busy_answer();
 
-/// The bytes before the body, `Connection: close` included. `date` is http_date().
+/// The status line and header, including `Connection: close`. `date` is http_date().
 std::string encode_head(const HttpResponse& response, std::string_view date);
 
 }  // namespace ddprun::server

@@ -18,7 +18,7 @@
 namespace ddprun::server {
 namespace {
 
-/// Then the other connections of this thread have their turn.
+/// After this many the other connections of this thread have their turn.
 constexpr int accepts_per_turn = 64;
 constexpr std::chrono::milliseconds pause_after_failure{100};
 
@@ -26,7 +26,7 @@ int open_spare() {
     return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/// -1 with errno set. Without a free descriptor that is EMFILE, even if no client waits.
+/// Returns -1 with errno set. Without a free descriptor that is EMFILE, even if no client waits.
 int accept_next(net::Tcp::acceptor& acceptor) {
     return ::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
@@ -94,7 +94,8 @@ void Listener::on_ready() {
     wait();
 }
 
-/// The kernel counts them, but wakes no one process for it: read once in each turn until the first.
+/// The kernel only counts dropped callers and wakes no process, so the counter is read in each turn
+/// until the first drop.
 void Listener::notice_dropped_callers() {
     if (has_reported_drops_) return;
     const auto dropped = net::dropped_callers(acceptor_) - dropped_before_;
@@ -121,7 +122,7 @@ void Listener::serve(int descriptor) {
         if (asks_for_user_ && !admits(socket)) return;
         take_(std::move(socket));
     } catch (const std::bad_alloc&) {
-        // Its connection is closed; the next caller may be served.
+        // Its connection is closed; the listener continues with the next caller.
     }
 }
 
@@ -165,7 +166,7 @@ Listener::Accepted Listener::accept_one() {
         return Accepted::one;
     }
     if (errno == EAGAIN) return Accepted::none_waiting;
-    // The caller has gone again, or a signal came.
+    // The caller has already gone, or a signal arrived.
     if (errno == ECONNABORTED || errno == EINTR || errno == EPROTO) return Accepted::one;
     const int error = errno;
     if (!std::exchange(has_complained_, true))
@@ -179,7 +180,7 @@ Listener::Accepted Listener::accept_with_spare() {
     const int descriptor = accept_next(acceptor_);
     spare_ = open_spare();
     if (descriptor < 0) return Accepted::none_waiting;
-    // Another descriptor became free meanwhile: this client can be served after all.
+    // A descriptor became free meanwhile, so this client can be served after all.
     if (spare_ >= 0) {
         serve(descriptor);
         return Accepted::one;

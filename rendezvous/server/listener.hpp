@@ -14,17 +14,17 @@ namespace ddprun::server {
 /// Accepts on one listening socket and hands each connection on, closed on exec from the start.
 ///
 /// When the process has no descriptor left, a spare one is closed for a moment to accept the client
-/// and close its connection: the client learns that at once, and the listener does not spin. When
-/// the kernel drops callers because too many wait already, that is logged.
+/// and close its connection. So the client fails at once, and the listener does not spin. When the
+/// kernel drops callers because too many wait already, that is logged.
 class Listener : public std::enable_shared_from_this<Listener> {
 public:
     using Take = std::function<void(net::Tcp::socket)>;
     enum class Callers : std::uint8_t {
         any,
-        /// On a loopback address, where only users of this machine call: this one and root. One
-        /// whose user cannot be found out is served.
+        /// On a loopback address only this user and root are served. A caller whose user cannot be
+        /// determined is served too.
         own_user_on_loopback,
-        /// The same, but one whose user cannot be found out is closed. Requires: a loopback
+        /// The same, but a caller whose user cannot be determined is closed. Requires: a loopback
         /// address.
         own_user,
     };
@@ -35,7 +35,7 @@ public:
     Listener& operator=(const Listener&) = delete;
 
     void start() { wait(); }
-    /// Accepts, now, all callers that connected before now.
+    /// Accepts now all callers that connected before this call.
     void take_waiting();
     /// `take` is not called again.
     void close();
@@ -63,7 +63,7 @@ private:
     bool has_closed_unasked_ = false;
     boost::asio::steady_timer pause_;
     int spare_ = -1;
-    /// An inherited socket may have dropped callers before.
+    /// An inherited socket may already have dropped callers.
     std::uint32_t dropped_before_;
     bool has_reported_drops_ = false;
     bool has_complained_ = false;

@@ -10,13 +10,13 @@
 namespace ddprun::server {
 
 /// Writes the daemon's log on a thread of its own: a stopped terminal, or a pipe that is not read,
-/// delays no job. What is over `limits::max_log_backlog_bytes` is left out and counted; the count
+/// delays no job. Lines beyond `limits::max_log_backlog_bytes` are left out and counted; the count
 /// is written once there is room again.
 class LogWriter {
 public:
-    /// `descriptor` stays the caller's, and blocking: others may share it.
+    /// The caller keeps `descriptor`, which stays blocking, since other processes may share it.
     explicit LogWriter(int descriptor);
-    /// Writes what is left, as far as that takes no longer than `limits::log_flush_timeout`.
+    /// Writes the remaining lines, for at most `limits::log_flush_timeout`.
     ~LogWriter();
     LogWriter(const LogWriter&) = delete;
     LogWriter& operator=(const LogWriter&) = delete;

@@ -7,9 +7,9 @@
 
 namespace ddprun::server {
 
-/// Whether a caller may read pages that say something of jobs. Without a secret every caller may;
-/// with one a process of this user or root on this machine, and a request that shows the token of
-/// a secret that holds. `secrets` may be null: there is none.
+/// Whether a caller may read pages about jobs. Without a secret every caller may. With a secret two
+/// kinds may: a process of this user or root on this machine, and a request with the token of a
+/// valid secret. `secrets` is null when there is none.
 bool may_read_pages(
     const net::Tcp::socket& caller, const HttpRequest& request, const tls::Secrets* secrets);
 

@@ -16,8 +16,8 @@ namespace ddprun::server {
 namespace pages {
 namespace {
 
-/// A page of many turns, or of one that took long, is served again for so many times as long as it
-/// took.
+/// A page that took several turns or a long time is served again for this multiple of the time that
+/// it took.
 constexpr int lifetime_factor = 20;
 constexpr Duration long_turn = std::chrono::milliseconds{1};
 

@@ -10,8 +10,8 @@ namespace {
 
 enum class Share : std::uint8_t { none, some, all };
 
-/// How many of the name's addresses are this machine's. All of 127.0.0.0/8 is, whatever the
-/// interface says.
+/// How many addresses of the name belong to this machine. All of 127.0.0.0/8 does, whatever the
+/// interface reports.
 Share own_share(const PlacementFacts& facts) {
     const auto is_own = [&](const std::string& address) {
         return is_loopback(address) ||
@@ -51,8 +51,8 @@ Placement listen_unless_in_use(const PlacementFacts& facts, std::string why) {
 Placement decide_static(const PlacementFacts& facts) {
     if (facts.node_rank != 0) return Connect{"node rank 0 serves, with static rendezvous"};
     // The holder's answer says which node has the place; this node may also be the next incarnation
-    // of one that is just ending there. Not for long: the port may be another one of a ddprun's and
-    // answer nothing.
+    // of one that is just ending there. The wait is short: the port may be another listener of a
+    // ddprun, which does not answer.
     const bool may_answer = facts.is_held_by_ddprun() && facts.max_nodes > 1 &&
                             facts.unanswered_for < limits::unanswered_timeout;
     if (facts.is_port_in_use && may_answer)

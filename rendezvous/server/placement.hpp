@@ -32,16 +32,16 @@ struct ListenOn {
     bool operator==(const ListenOn&) const = default;
 };
 
-/// The three rules, for a hosting `ddprun` and the daemon alike: `address` (the daemon's --host)
-/// when given, loopback only when the endpoint's host is written so, else (also when there is none)
-/// everywhere.
+/// Where to listen, by the same three rules for a hosting `ddprun` and the daemon: `address` (the
+/// daemon's --host) when given; loopback only when the endpoint's host is a loopback name or
+/// address; else, also without a host, everywhere.
 ListenOn listen_on(std::string_view written_host, std::string_view address, std::uint16_t port);
 
-/// What is true at this attempt.
+/// The facts at this attempt.
 struct PlacementFacts {
     /// As given on the command line.
     Endpoint endpoint;
-    /// Node rank 0 serves, at that port and no other: it is the workers' MASTER_PORT.
+    /// Node rank 0 serves, at exactly that port, which is the workers' MASTER_PORT.
     bool is_static = false;
     std::optional<bool> is_host;
     int max_nodes = 1;
@@ -57,7 +57,7 @@ struct PlacementFacts {
     bool is_port_in_use = false;
     std::string held_by;
 
-    /// As far as the process name shows.
+    /// Judged by the process name.
     bool is_held_by_ddprun() const;
 };
 
@@ -70,7 +70,7 @@ struct Connect {
     std::string reason;
     bool operator==(const Connect&) const = default;
 };
-/// The options cannot work: exit with this sentence.
+/// The options cannot work: exit with this message.
 struct Refuse {
     std::string reason;
     bool operator==(const Refuse&) const = default;

@@ -39,10 +39,10 @@
 namespace ddprun::server {
 namespace {
 
-/// Of an io_context: epoll, a timer, a wake-up; and the epoll of the store's clients.
+/// Descriptors of an io_context: epoll, a timer, a wake-up; and the epoll of the store's clients.
 constexpr int store_thread_descriptors = 4;
 
-/// A node with a secret learns that there is none here, instead of an end without a reason.
+/// Reports to a node with a secret that this server has none, instead of closing without a reason.
 boost::asio::awaitable<void> refuse_encryption(net::Tcp::socket socket) {
     co_await boost::asio::async_write(
         socket, boost::asio::buffer(tls::no_encryption_here), net::as_values);
@@ -51,7 +51,7 @@ boost::asio::awaitable<void> refuse_encryption(net::Tcp::socket socket) {
 
 }  // namespace
 
-/// Everything on the server's thread. Made and destroyed by the owner while that thread does not
+/// All state of the server's thread. The owner makes and destroys it while that thread does not
 /// run.
 class RendezvousServer::Core {
 public:
@@ -73,7 +73,7 @@ private:
     Result<std::uint16_t> serve(Result<net::Tcp::acceptor> acceptor);
     void warn_of_small_backlog(net::Tcp::acceptor& acceptor) const;
     void run();
-    /// Runs what a drain waits for.
+    /// Runs a conversation that a drain waits for.
     void attend(boost::asio::awaitable<void> conversation);
     boost::asio::awaitable<void> receive(net::Tcp::socket socket, int round);
     void dispatch(net::Tcp::socket socket, int round, Caller caller, std::string first_bytes);
@@ -101,9 +101,9 @@ private:
     ControlServer control_;
     /// Started by the first c10d connection: most servers never get one.
     std::unique_ptr<StoreThread> store_;
-    /// Of earlier rounds: their clients read to the end.
+    /// The stores of earlier rounds, whose clients still read to the end.
     std::vector<std::unique_ptr<StoreThread>> retired_stores_;
-    /// How many rounds have had a store of their own here.
+    /// The number of rounds that have had their own store here.
     int round_ = 0;
     std::vector<std::shared_ptr<Listener>> listeners_;
     Pages pages_;
@@ -114,14 +114,14 @@ private:
     Instant started_at_;
     /// Callers that are sniffed or read a page.
     std::size_t caller_count_ = 0;
-    /// From the begin of a drain to the end of this object.
+    /// Set from the begin of a drain to the end of this object.
     struct Drain {
         Drain(boost::asio::io_context& io, std::function<void()> on_done)
             : timeout(io),
               done(std::move(on_done)) {}
         boost::asio::steady_timer timeout;
         std::function<void()> done;
-        /// Of the coordinator and the store those that still have connections.
+        /// How many of coordinator and store still have connections.
         int parts = 0;
     };
     std::optional<Drain> drain_;
@@ -180,7 +180,7 @@ Result<std::uint16_t> RendezvousServer::Core::listen() {
     const auto& on = options_.listen;
     if (on.scope == ListenOn::Scope::everywhere) return listen_at("", on.port);
     if (on.scope == ListenOn::Scope::address) return listen_at(on.address, on.port);
-    // The process that has 127.0.0.1 is the server; ::1 is optional where there is that address.
+    // The process that listens at 127.0.0.1 is the server; ::1 is added if that address exists.
     auto port = listen_at("127.0.0.1", on.port);
     if (port)
         std::ignore = listen_at("::1", *port);
@@ -210,7 +210,7 @@ Result<std::uint16_t> RendezvousServer::Core::serve(Result<net::Tcp::acceptor> a
     const auto bound = acceptor->local_endpoint(ec);
     if (ec) return Failure{ec, "listen"};
     if (listeners_.empty()) warn_of_small_backlog(*acceptor);
-    // A daemon is for every user.
+    // A daemon serves every user.
     const auto callers =
         options_.hosted_run_id ? Listener::Callers::own_user_on_loopback : Listener::Callers::any;
     listeners_.push_back(std::make_shared<Listener>(
@@ -300,9 +300,9 @@ void RendezvousServer::Core::dispatch(
             ++control_count_;
             return control_.adopt(std::move(socket), std::move(first_bytes));
         case Caller::c10d:
-            // Of a worker of the previous round: closed.
+            // The caller is a worker of the previous round: closed.
             if (round != round_ || drain_) return;
-            // Workers have the stores of agents; this one would be open to every caller.
+            // Workers use the agents' stores; this store would be open to every caller.
             if (control_.has_secret() && !options_.has_store_of_round)
                 return reject(net::peer_name(socket), "a store client of a server with a secret");
             if (!store_ && !start_store()) return;
@@ -327,7 +327,8 @@ void RendezvousServer::Core::dispatch(
     }
 }
 
-/// False: without descriptors or threads for it; the caller is turned away, as by the listener.
+/// Returns false when descriptors or threads are missing; then the caller is turned away, as by the
+/// listener.
 bool RendezvousServer::Core::start_store() {
     std::string reason = "no descriptors left";
     try {
@@ -349,7 +350,7 @@ void RendezvousServer::Core::reject(const std::string& peer, std::string_view re
         log::warning("rendezvous.rejected", {{"peer", peer}, {"reason", reason}});
 }
 
-/// No worker of the previous round may still reach its keys, or find them.
+/// No worker of the previous round may still reach the keys, nor may a new worker find old keys.
 void RendezvousServer::Core::begin_round() {
     if (!options_.has_store_of_round) return;
     for (const auto& listener : listeners_)
@@ -358,7 +359,7 @@ void RendezvousServer::Core::begin_round() {
     if (store_) retire_store();
 }
 
-/// From here on it handles no request; its clients read their last replies and the end.
+/// From now on the store handles no request; its clients read their last replies and the end.
 void RendezvousServer::Core::retire_store() {
     auto* const store = store_.get();
     retired_stores_.push_back(std::move(store_));
@@ -371,7 +372,7 @@ void RendezvousServer::Core::retire_store() {
 
 void RendezvousServer::Core::drain() {
     if (!thread_.joinable()) return;
-    // Shared: this thread may go on while the other is still inside `set_value`.
+    // Shared, since this thread may continue while the other is still inside `set_value`.
     const auto drained = std::make_shared<std::promise<void>>();
     boost::asio::post(io_, [this, drained] { begin_drain([drained] { drained->set_value(); }); });
     drained->get_future().wait();
@@ -380,7 +381,8 @@ void RendezvousServer::Core::drain() {
 void RendezvousServer::Core::begin_drain(std::function<void()> done) {
     drain_.emplace(io_, std::move(done));
     for (const auto& listener : listeners_) {
-        // The parent keeps an inherited socket open: what waits there is for the next server.
+        // The parent keeps an inherited socket open, so waiting callers are left for the next
+        // server.
         if (options_.inherited.empty()) listener->take_waiting();
         listener->close();
     }

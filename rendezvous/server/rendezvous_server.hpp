@@ -25,8 +25,9 @@ namespace ddprun::server {
 /// coordinator, the status pages or the shared c10d store (which has a second thread, started by
 /// its first connection).
 ///
-/// Owned by the daemon or by a hosting agent, whose thread makes all calls. The two share nothing
-/// but an interruption that has not been handled yet: every call is posted to the server's thread.
+/// Owned by the daemon or by a hosting agent, whose thread makes all calls. The two threads share
+/// nothing but an interruption that has not been handled yet: every other call is posted to the
+/// server's thread.
 class RendezvousServer {
 public:
     struct Options {
@@ -40,27 +41,32 @@ public:
         /// A job has ended under an elected server. Called on the server's thread, and answered by
         /// `recorded`.
         std::function<void(const coordinator::Record&)> on_record = {};
-        /// The shared c10d store is empty again at each new round of the job: with static
-        /// rendezvous it is the workers' store. Otherwise it serves every client, and persists.
+        /// The shared c10d store is emptied at each new round of the job, because with static
+        /// rendezvous it is the workers' store. Otherwise it serves every client and keeps its
+        /// content.
         bool has_store_of_round = false;
         /// Shown in /status.
         std::string version = {};
         /// Every job has ended and every agent has closed. Called on the server's thread, at each
         /// change from busy to idle; a server without any connection yet is not reported.
         std::function<void()> on_idle = {};
-        /// How long a caller may take to send its preamble, and an agent then to join.
+        /// How long a caller may take to send its preamble, and how long an agent may then take to
+        /// join.
         Duration handshake_timeout = limits::handshake_timeout;
-        /// Long waits in the store of the round (StoreServer::watch_waits), on that store's thread.
+        /// Reports long waits in the round's store (StoreServer::watch_waits), on that store's
+        /// thread.
         std::function<void(control::StoreWait)> on_store_wait = {};
         /// Stores that the owner serves beside this server, for the status page. Must outlive it.
         AskStores ask_stores = {};
-        /// Sockets that listen already (activation.hpp), instead of `listen`; theirs is the port.
+        /// Sockets that already listen (activation.hpp); they replace `listen` and determine the
+        /// port.
         std::vector<int> inherited = {};
         /// How long callers may take to read to the end when this server drains.
         Duration drain_timeout = limits::drain_timeout;
         /// Which clients the shared c10d store accepts.
         wire::Accepted accepted = wire::Accepted::current;
-        /// Agents must prove it. A shared store that is no round's is closed then.
+        /// A secret that agents must prove. With it, a shared store that is not a round's store is
+        /// closed.
         std::optional<tls::SecretSource> secret = std::nullopt;
     };
 
@@ -75,27 +81,28 @@ public:
     /// called once.
     Result<std::uint16_t> start();
 
-    /// The hosting `ddprun` was interrupted: ends every job on every node. The server goes on until
-    /// its agents have closed (`on_idle`). `grace` as in `coordinator::JobInterrupted`.
+    /// The hosting `ddprun` was interrupted: ends every job on every node. The server continues
+    /// until its agents have closed (`on_idle`). `grace` as in `coordinator::JobInterrupted`.
     void interrupt(int signal, std::string reason, std::optional<Duration> grace = std::nullopt);
 
     /// This server was elected, or confirmed.
     void lead(coordinator::Led led);
-    /// The election keeps what `on_record` said.
+    /// The election has stored the end that `on_record` reported.
     void recorded(std::uint64_t number);
-    /// It forgets its jobs and closes every connection (`on_stepped_down`), if it leads.
+    /// Makes the server forget its jobs and close every connection (`on_stepped_down`), if it
+    /// leads.
     void depose(std::string reason);
 
-    /// `on_idle` reports a change only. This asks for it once more: it is called again if there is
-    /// no job now, perhaps because there never was one.
+    /// `on_idle` reports only changes. This requests another call if there is no job now, perhaps
+    /// because there never was one.
     void report_if_idle();
 
-    /// Accepts no more, lets every caller read what was written to it and the end of its stream,
-    /// `drain_timeout` at most, and stops. To agents it is a server that went away: the
-    /// jobs are not ended. Harmless when repeated.
+    /// Stops accepting, lets every caller read what was written to it and the end of its stream,
+    /// `drain_timeout` at most, and stops. To agents it is a server that went away: the jobs are
+    /// not ended. Harmless when repeated.
     void drain();
 
-    /// As `drain`, but closes every connection now: a caller may see a reset instead of the end.
+    /// Like `drain`, but closes every connection now: a caller may see a reset instead of the end.
     void stop();
 
 private:

@@ -17,10 +17,10 @@
 namespace ddprun::server {
 namespace {
 
-/// A manager that is stopped must not stop its services.
+/// A stopped manager must not stop its services.
 constexpr timeval longest_send{1, 0};
 
-/// Zero, or an error number.
+/// Returns zero or an error number.
 int send_datagram(const std::string& name, std::string_view text) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;

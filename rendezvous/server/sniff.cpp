@@ -14,12 +14,12 @@ using namespace std::string_view_literals;
 constexpr std::string_view c10d_magic = "\x00\xCE\xF7\x85\x3C"sv;
 constexpr std::string_view big_endian_c10d_magic = "\x00\x3C\x85\xF7\xCE"sv;
 constexpr std::string_view control_word = "DDPRUN/";
-/// The two that are answered with a page, and the others so that the answer can say why not.
+/// GET and HEAD are answered with a page, the others with an error that says why not.
 constexpr std::array http_methods = {
     "GET "sv, "HEAD "sv, "POST "sv, "PUT "sv, "DELETE "sv, "OPTIONS "sv, "PATCH "sv};
 constexpr std::string_view tls_record = "\x16\x03"sv;
 
-/// One pattern against the bytes so far.
+/// The match of one pattern with the bytes so far.
 enum class Fit : std::uint8_t { no, so_far, whole };
 
 Fit fit(std::string_view bytes, std::string_view pattern) {
@@ -42,8 +42,8 @@ Fit fit_older_c10d(std::string_view bytes) {
     return length <= limits::max_key_count ? Fit::whole : Fit::no;
 }
 
-/// GETNUMKEYS and CANCEL_WAIT of PyTorch 2.1, which are one byte: no more may come before the
-/// answer, and what comes is another request.
+/// GETNUMKEYS and CANCEL_WAIT of PyTorch 2.1 have a single byte: nothing may follow before the
+/// answer, and any following byte belongs to another request.
 bool begins_with_short_older_c10d(std::string_view bytes) {
     return bytes.starts_with('\x06') || bytes.starts_with('\x0B');
 }

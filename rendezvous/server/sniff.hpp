@@ -15,7 +15,7 @@ namespace ddprun::server {
 
 enum class Caller : std::uint8_t {
     need_more,        ///< the bytes so far fit more than one
-    c10d,             ///< a store client that is accepted: PyTorch 2.2 or newer, or our own
+    c10d,             ///< a store client that is accepted: PyTorch 2.2 or newer, or ddprun's
     control,          ///< an agent
     http,             ///< a browser or a metrics collector
     older_c10d,       ///< PyTorch 2.1 or older: opcodes one lower and no handshake
@@ -24,7 +24,7 @@ enum class Caller : std::uint8_t {
     unknown,
 };
 
-/// Decides within nine bytes. Where clients of PyTorch 2.1 are accepted, they are `c10d` too.
+/// Decides within nine bytes. If clients of PyTorch 2.1 are accepted, they count as `c10d` too.
 Caller sniff(std::string_view first_bytes, wire::Accepted accepted = wire::Accepted::current);
 
 /// For the log line about a caller that is turned away: "a PyTorch client older than 2.2".
@@ -33,7 +33,7 @@ std::string_view describe(Caller caller);
 /// `DDPRUN/<version>\n`, the first line of a control connection.
 struct Preamble {
     int version = 0;
-    /// Bytes of it, newline included: what follows are frames.
+    /// Its length, newline included; frames follow.
     std::size_t length = 0;
     bool operator==(const Preamble&) const = default;
 };

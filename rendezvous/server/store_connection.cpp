@@ -26,7 +26,7 @@ namespace ddprun::server {
 namespace {
 
 constexpr std::size_t worth_keeping_out_bytes = 64 * 1024;
-/// A client that sends so little at a time waits for its answer, as far as can be seen.
+/// A client that sends so few bytes at a time probably waits for the answer.
 constexpr std::size_t dialogue_bytes = 4096;
 
 /// Closing a socket with unread bytes resets the connection, and the reset can overtake replies
@@ -68,7 +68,8 @@ void StoreConnection::attempt(Step step) {
 
 void StoreConnection::start(const std::string& first_bytes) {
     attempt([&] {
-        // Without a descriptor for the poller it is turned away, as by the listener.
+        // When there is no descriptor for the poller, the client is turned away, as by the
+        // listener.
         if (!server_->poller_.add(socket_, id_.value)) return close();
         watched_events_ = EPOLLIN;
         handshake_.emplace(
@@ -109,7 +110,7 @@ bool StoreConnection::read() {
 }
 
 void StoreConnection::handle_requests() {
-    // Closing this connection detaches it from the server; what it caused for others is still
+    // Closing this connection detaches it from the server; the effects for other clients are still
     // written.
     auto& server = *server_;
     server.begin_batch();
@@ -136,17 +137,18 @@ void StoreConnection::handle_requests() {
     server.end_batch();
     if (is_closed_) return;
     watch();
-    // The socket has accepted it all at once: the others' turn, then this one goes on.
+    // The socket has accepted all output at once: the other connections have their turn, then this
+    // one continues.
     if (is_paused_ && backlog() <= limits::max_store_backlog_bytes) go_on_soon();
 }
 
-/// A node that takes this for a members-only store learns that it is none, instead of an end
+/// Reports to a node that takes this for a members-only store that it is none, instead of closing
 /// without a reason.
 void StoreConnection::refuse_encryption() {
     constexpr char tls_handshake = '\x16';
     const auto& answer = tls::no_encryption_here;
     if (!decoder_.unread().starts_with(tls_handshake) || backlog() > 0) return;
-    // Few bytes, and the first ones: the socket takes them or has gone.
+    // These few bytes are the first ones: the socket takes them or is gone.
     std::ignore = ::send(socket_, answer.data(), answer.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -224,7 +226,7 @@ void StoreConnection::watch() {
 }
 
 void StoreConnection::on_all_written() {
-    // The buffer goes on to the next connection that is answered: an idle one has none.
+    // The buffer is passed to the next connection that is answered: an idle connection has none.
     std::string done;
     out_.swap_buffer(done);
     auto& spare = server_->spare_out_;
@@ -239,7 +241,7 @@ void StoreConnection::finish() {
     is_finishing_ = true;
     handshake_.reset();
     write();
-    // A paused connection is not read from, which is what will show that the client closes.
+    // A paused connection is not read, so a later read will show that the client has closed.
     is_paused_ = false;
     watch();
 }

@@ -25,21 +25,21 @@ class StoreServer;
 ///
 /// Connections take turns: one read of at most `limits::store_turn_bytes`, then the others. All
 /// requests of one read are handled before anything is written, and their replies leave in one
-/// write. A client that does not read its replies is not read from either, so what waits for it is
-/// bounded; no other client is affected. The socket is none of Asio's (StorePoller): this is the
-/// path of every request, and it allocates nothing of its own.
+/// write. A client that does not read its replies is not read from either, so its backlog is
+/// bounded, and no other client is affected. The socket is not an Asio socket (StorePoller): every
+/// request takes this path, so it must not allocate.
 class StoreConnection : public std::enable_shared_from_this<StoreConnection> {
 public:
-    /// `server` must outlive this or call `abandon` first.
+    /// `server` must outlive this object or call `abandon` first.
     StoreConnection(
         StoreServer& server, ConnectionId id, net::Tcp::socket socket, std::string peer);
     ~StoreConnection();
     StoreConnection(const StoreConnection&) = delete;
     StoreConnection& operator=(const StoreConnection&) = delete;
 
-    /// Begins to serve, with what was read from the socket already.
+    /// Starts serving. `first_bytes` have already been read from the socket.
     void start(const std::string& first_bytes);
-    /// The socket's events of epoll. True if a few bytes were read, and no more were there.
+    /// Handles epoll events of the socket. True if a few bytes were read, and no more were there.
     bool on_ready(std::uint32_t events);
 
     /// Puts the reply into the outgoing queue; it leaves with the next `write`. True if the queue
@@ -47,31 +47,31 @@ public:
     bool enqueue(const wire::Reply& reply);
     void write();
 
-    /// Ends the output once the queue is written, and waits for the client to close. Further input
+    /// Ends the output once the queue is written, and waits until the client closes. Further input
     /// is discarded.
     void finish();
     /// Closes now and reports it to the server.
     void close();
-    /// Closes now; the server is not called again.
+    /// Closes now, without a call to the server.
     void abandon();
 
     ConnectionId id() const { return id_; }
     const std::string& peer() const { return peer_; }
     /// The store's address: "10.0.0.1:29400".
     std::string local() const;
-    /// What an incomplete request and unread replies keep in memory.
+    /// The memory of an incomplete request and of unread replies.
     std::size_t held_bytes() const { return held_bytes_; }
     /// Since when the client has read no byte of replies that wait for it, if any do.
     std::optional<Instant> unread_since() const { return unread_since_; }
 
 private:
-    /// Runs a step of this connection. Without memory for it this connection ends, nothing else.
+    /// Runs a step of this connection. If memory runs out, only this connection ends.
     template <class Step>
     void attempt(Step step);
     /// As `on_ready`.
     bool read();
     void handle_requests();
-    /// Has the poller wait for what this waits for.
+    /// Registers the awaited events with the poller.
     void watch();
     void refuse_encryption();
     void go_on_soon();
@@ -82,7 +82,7 @@ private:
     ssize_t send_some();
     void on_all_written();
     void close_socket();
-    /// Reports to the server what this holds now.
+    /// Reports to the server how much memory this holds now.
     void count();
 
     std::size_t backlog() const { return out_.size(); }
@@ -99,7 +99,7 @@ private:
     std::size_t held_bytes_ = 0;
     std::optional<Instant> unread_since_;
     bool is_waiting_to_write_ = false;
-    /// Not reading, because too much waits to be written.
+    /// Not reading, because too much output is pending.
     bool is_paused_ = false;
     bool is_finishing_ = false;
     bool is_closed_ = false;

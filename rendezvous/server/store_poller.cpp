@@ -12,9 +12,9 @@
 namespace ddprun::server {
 namespace {
 
-/// Then other handlers of the io_context have their turn.
+/// After this many events other handlers of the io_context have their turn.
 constexpr std::size_t most_events = 128;
-/// Then the others are looked at too.
+/// After this many guesses the other sockets are polled too.
 constexpr int most_guesses = 8;
 
 epoll_event event_of(std::uint64_t number, std::uint32_t events) {
@@ -55,7 +55,8 @@ void StorePoller::change(int socket, std::uint64_t number, std::uint32_t events)
 }
 
 void StorePoller::remove(int socket) {
-    // Closing it is not enough while a process that was forked has not called exec.
+    // Removed explicitly: closing is not enough while a forked process that has not called exec
+    // shares the socket.
     if (epoll_.is_open()) ::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_DEL, socket, nullptr);
 }
 
@@ -71,7 +72,8 @@ void StorePoller::on_ready() {
     struct WaitAgain {
         void operator()(StorePoller* poller) const { poller->wait(); }
     };
-    // At the end, when the kernel finds most sockets empty; whatever happens to one of them.
+    // Waits again at the end, when the kernel finds most sockets empty, and even after an
+    // exception.
     const std::unique_ptr<StorePoller, WaitAgain> at_end(this);
     handle_ready();
 }

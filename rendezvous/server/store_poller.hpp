@@ -11,22 +11,22 @@
 
 namespace ddprun::server {
 
-/// Which of a store's sockets can be read or written: an epoll of their own, which to the
-/// io_context is one descriptor. A socket stays registered, and one wake-up serves all that are
-/// ready. (Asio reads once more after each read, which fails, before it waits.)
+/// Reports which of a store's sockets can be read or written, by a separate epoll that the
+/// io_context sees as one descriptor. A socket stays registered, and one wake-up serves all ready
+/// sockets. (Asio would add a failing read before each wait.)
 ///
 /// Used on the thread of the io_context.
 class StorePoller {
 public:
-    /// Gets the number that a socket was added with, and its events of epoll. True if it took all
-    /// that there was to read, and that was something, but little: a client in a dialogue.
+    /// Called with the number that a socket was added with, and its epoll events. Returns true if
+    /// it read all that there was, and that was little but not nothing: a client in a dialogue.
     using Ready = std::function<bool(std::uint64_t number, std::uint32_t events)>;
 
     StorePoller(boost::asio::io_context& io, Ready ready);
     StorePoller(const StorePoller&) = delete;
     StorePoller& operator=(const StorePoller&) = delete;
 
-    /// EPOLLIN first. False without descriptors or memory for it.
+    /// Starts with EPOLLIN. Returns false when descriptors or memory are missing.
     bool add(int socket, std::uint64_t number);
     /// 0: only errors and the end of both directions.
     void change(int socket, std::uint64_t number, std::uint32_t events);
@@ -39,12 +39,13 @@ private:
     void handle_ready();
 
     Ready ready_;
-    /// The one socket that was ready the last time, if its client is in a dialogue: tried first.
+    /// The only socket that was ready the last time, if its client is in a dialogue: it is tried
+    /// first.
     std::optional<std::uint64_t> guess_;
     int guess_count_ = 0;
-    /// Opened by the first socket.
+    /// Opened when the first socket is added.
     boost::asio::posix::stream_descriptor epoll_;
-    /// Expired when this is gone: a wait that has ended already checks it.
+    /// Expires with this object: a wait that has already ended checks it.
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 

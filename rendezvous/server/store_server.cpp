@@ -198,7 +198,8 @@ void StoreServer::end_batch() {
     flush();
 }
 
-/// For replies that no request of a batch caused: a reservation's end, a disconnection.
+/// Sends replies that no request of a batch caused: those after the end of a reservation or a
+/// disconnection.
 void StoreServer::flush_soon() {
     if (is_in_batch_ || std::exchange(will_flush_, true)) return;
     boost::asio::post(executor(), [this, alive = std::weak_ptr{alive_}] {
@@ -209,7 +210,7 @@ void StoreServer::flush_soon() {
 }
 
 void StoreServer::flush() {
-    // Writing can close a connection, which can wake others: the list may grow meanwhile.
+    // Writing can close a connection, which can wake others, so the list may grow meanwhile.
     for (std::size_t i = 0; i < to_flush_.size(); ++i) {
         const auto connection = std::move(to_flush_[i]);
         try {
@@ -300,7 +301,7 @@ void StoreServer::look_at_waits() {
     }
 }
 
-/// Before the store handles it: afterwards the wait is gone.
+/// Called before the store handles the cancellation, since afterwards the wait is gone.
 void StoreServer::cancels_wait(ConnectionId client) {
     const auto began_at = driver_.machine().wait_began_at(client);
     const auto now = driver_.now();
@@ -348,7 +349,7 @@ void StoreServer::perform(store::Store::Effect& effect) {
                     to_flush_.push_back(place->second);
                     flush_soon();
                 } catch (const std::bad_alloc&) {
-                    // The effects for others still follow.
+                    // The effects for other clients still follow.
                     const auto connection = place->second;
                     close_without_memory(*connection, "no memory for its replies");
                 }

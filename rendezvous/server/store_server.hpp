@@ -47,12 +47,13 @@ class StoreServer {
 public:
     struct Counters {
         std::uint64_t accepted = 0;
-        std::uint64_t refused = 0;  ///< what did not greet as a store client does
+        std::uint64_t refused = 0;  ///< callers that did not greet as a store client does
         std::uint64_t requests = 0;
         std::size_t open = 0;
         std::size_t keys = 0;
         std::size_t waits = 0;
-        /// Closed over a bound, or a request that can only be refused by closing.
+        /// Connections closed over a bound, or because of a request that can only be refused by
+        /// closing.
         std::uint64_t closed = 0;
         std::size_t data_bytes = 0;
         std::size_t client_bytes = 0;
@@ -66,15 +67,15 @@ public:
     StoreServer(const StoreServer&) = delete;
     StoreServer& operator=(const StoreServer&) = delete;
 
-    /// Accepts until `drain` or `stop`. May be called for several listeners. Goes on accepting when
-    /// the process has no descriptor left: callers are then turned away instead of left waiting.
+    /// Accepts until `drain` or `stop`. May be called for several listeners. When the process has
+    /// no descriptor left, callers are turned away instead of left waiting.
     void serve(net::Tcp::acceptor acceptor);
-    /// Those of this user and of root alone. Requires: the acceptor is that of a loopback address.
+    /// Serves only this user and root. Requires: the acceptor listens at a loopback address.
     void serve_own_user(net::Tcp::acceptor acceptor);
 
     /// Serves a connection that was accepted elsewhere, with what was read from it already.
     void adopt(net::Tcp::socket socket, std::string first_bytes);
-    /// The same for a socket that is none of TCP: clients are named after `peer`.
+    /// The same for a socket that is not TCP: its client is named `peer`.
     void adopt_as(net::Tcp::socket socket, std::string peer);
     Instant now() const { return driver_.now(); }
 
@@ -85,8 +86,8 @@ public:
     /// Closes everything now.
     void stop();
 
-    /// From now on long waits are reported, and waits that timed out (WaitWatch). The report has no
-    /// round: a store does not know it.
+    /// From now on reports long waits and waits that timed out (WaitWatch). The report has no
+    /// round, since a store does not know it.
     using OnWait = std::function<void(control::StoreWait)>;
     void watch_waits(OnWait on_wait, WaitWatch::Limits limits = {});
 
@@ -101,27 +102,27 @@ private:
     void add(net::Tcp::socket socket, const std::string& first_bytes, std::string peer);
     friend class StoreConnection;
 
-    // Called by connections.
-    /// Requires: it is a Received.
+    // Called by connections. Requires: the event is a Received.
     void received(store::Store::Event&& event);
     void refused(const StoreConnection& connection, const Failure& failure, std::string_view bytes);
     void closed(ConnectionId connection);
     /// What a connection holds has changed.
     void holds(std::size_t before, std::size_t now) { held_bytes_ += now - before; }
-    /// A connection has replies that its client does not read, as of the time that this returns.
+    /// A connection has replies that its client does not read. Returns the time from which that
+    /// counts.
     Instant watch_unread();
-    /// Closes the connection, with a log line for the first of its address.
+    /// Closes the connection; logs only the first one of its address.
     void close_over_bound(StoreConnection& connection, const std::string& reason);
     /// The same after a bad_alloc.
     void close_without_memory(StoreConnection& connection, const std::string& reason);
-    /// Between these two, replies are collected; then there is one write per connection.
+    /// Between these two calls replies are collected; then each connection is written once.
     void begin_batch();
     void end_batch();
 
     void perform(store::Store::Effect& effect);
     void flush();
     std::size_t client_bytes() const { return held_bytes_ + driver_.machine().wait_bytes(); }
-    /// Closes the connections that hold most until all together are within their bound.
+    /// Closes the connections that hold most until the total is within its bound.
     void keep_within_bound();
     void close_unread();
     void look_at_waits();
@@ -143,7 +144,7 @@ private:
     std::vector<std::shared_ptr<StoreConnection>> to_flush_;
     bool is_in_batch_ = false;
     bool will_flush_ = false;
-    /// Where all connections read; what is not used up of it at once, they copy.
+    /// The shared read buffer; a connection copies what it cannot use at once.
     std::vector<char> turn_;
     /// A buffer for replies, kept while no connection needs it.
     std::string spare_out_;
@@ -151,19 +152,19 @@ private:
     Counters counters_;
     StoreBounds bounds_;
     wire::Accepted accepted_;
-    /// Of all connections; their waits are the machine's.
+    /// The memory of all connections; the machine counts their waits.
     std::size_t held_bytes_ = 0;
     Rejections rejections_;
     Rejections closings_;
     boost::asio::steady_timer unread_timer_;
     bool is_watching_unread_ = false;
-    /// With them `on_wait_` is set.
+    /// Set together with `on_wait_`.
     std::optional<WaitWatch> wait_watch_;
     OnWait on_wait_;
     boost::asio::steady_timer wait_timer_;
     boost::asio::steady_timer drain_timer_;
     std::function<void()> drained_;
-    /// Expired when the server is gone: a timer that has fired already checks this.
+    /// Expires with the server: a timer that has already fired checks it.
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 

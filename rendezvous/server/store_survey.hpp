@@ -27,7 +27,7 @@ struct StoreSurvey {
     std::uint64_t connections = 0;
     std::uint64_t keys = 0;
     std::uint64_t waits = 0;
-    /// Keys, queues and values; and what clients cause besides.
+    /// Bytes of keys, queues and values; and bytes that clients cause in addition.
     std::uint64_t data_bytes = 0;
     std::uint64_t client_bytes = 0;
     /// The oldest waits, at most limits::max_status_waits of each store.
@@ -45,7 +45,7 @@ struct StoreSurvey {
     }
 };
 
-/// Queries stores that live on another thread; the answer comes on any thread, or never when that
+/// Queries stores that live on another thread. The answer is called on any thread, or never if that
 /// thread ends.
 using AskStores = std::function<void(std::function<void(StoreSurvey)> answer)>;
 

@@ -30,7 +30,7 @@ void StoreThread::adopt(net::Tcp::socket socket, std::string first_bytes) {
     error_code ec;
     const auto protocol = socket.local_endpoint(ec).protocol();
     if (ec) return;
-    // A socket belongs to one io_context: the descriptor moves, nothing else does.
+    // A socket belongs to one io_context, so only its descriptor is moved.
     const int descriptor = socket.release(ec);
     if (ec) return;
     net::Tcp::socket moved(io_);
@@ -46,7 +46,7 @@ void StoreThread::adopt(net::Tcp::socket socket, std::string first_bytes) {
 }
 
 void StoreThread::drain(Duration timeout, std::function<void()> done) {
-    // Kept alive by the handler alone: one that ends without memory ends the wait too.
+    // Only the handler keeps it alive: if the handler ends for lack of memory, the wait ends too.
     auto begun = std::make_shared<std::promise<void>>();
     const auto has_begun = begun->get_future();
     boost::asio::post(

@@ -26,8 +26,8 @@ public:
 
     /// Takes over a connection of another thread, with what was read from it already.
     void adopt(net::Tcp::socket socket, std::string first_bytes);
-    /// From the return on no request is handled; every client reads what is queued for it and the
-    /// end. `done` is called on the store's thread when all have closed or `timeout` is over.
+    /// After the return no request is handled; every client reads its queued replies and the end.
+    /// `done` is called on the store's thread when all have closed or `timeout` is over.
     void drain(Duration timeout, std::function<void()> done);
     /// `answer` is called on the store's thread.
     void survey(std::function<void(StoreSurvey)> answer);

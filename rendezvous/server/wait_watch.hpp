@@ -10,8 +10,8 @@
 
 namespace ddprun::server {
 
-/// When the waits of a store are reported to the node that serves it. A plain value; the store's
-/// shell looks at the longest wait now and then.
+/// Decides when the waits of a store are reported to the node that serves it. A plain value; the
+/// store's shell looks at the longest wait now and then.
 class WaitWatch {
 public:
     struct Limits {
@@ -33,11 +33,11 @@ public:
 
     explicit WaitWatch(Limits limits) : limits_(limits) {}
 
-    /// The longest wait there is now. Reported when it is long, again while it lasts, and when
-    /// another key is waited for.
+    /// `longest` is the longest wait now. It is reported when it is long, again while it lasts, and
+    /// when another key becomes the awaited one.
     Step look(const std::optional<Longest>& longest, Instant now);
-    /// A client cancels a wait of this age: whether that is reported. Of several that time out
-    /// together the first is, before the others are gone.
+    /// A client cancels a wait of this age. Returns whether that is reported: of several waits that
+    /// time out together the first one is, while the others are still known.
     bool cancelled(Duration age, Instant now);
 
     const Limits& limits() const { return limits_; }

@@ -11,10 +11,9 @@
 namespace ddprun::store {
 namespace {
 
-/// What a key costs besides its bytes and its value's: its place in the map, and what allocations
-/// are rounded up by.
+/// The overhead of a key: its place in the map, and the rounding of allocations.
 constexpr std::size_t entry_bytes = 160;
-/// In front of each name in a list of them.
+/// The length in front of each name in a list.
 constexpr std::size_t encoded_length_bytes = 8;
 
 /// C's `strtoll` in base 10 with the "C" locale, which is what `std::stoll` does upstream.
@@ -32,7 +31,7 @@ std::optional<std::int64_t> leading_number(std::string_view text) {
     return number;
 }
 
-/// COMPARE_SET's notion: a missing key counts as empty.
+/// Compares as COMPARE_SET does: a missing key counts as empty.
 bool is_equal(const wire::SharedText* present, std::string_view expected) {
     return (present != nullptr ? present->view() : std::string_view{}) == expected;
 }

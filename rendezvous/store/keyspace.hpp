@@ -26,34 +26,34 @@ struct StringHash {
 template <class T>
 using StringMap = std::unordered_map<std::string, T, StringHash, std::equal_to<>>;
 
-/// The keys and values of one store, with PyTorch's arithmetic: a counter is decimal text.
-/// Queues are not here (queues.hpp): the two share only the names that WAIT and CHECK look at.
+/// The keys and values of one store, with PyTorch's arithmetic: a counter is decimal text. Queues
+/// are in queues.hpp: both share only the names for WAIT and CHECK.
 class Keyspace {
 public:
     /// Big values are shared with the replies that carry them. `meter` counts all that is stored.
     explicit Keyspace(wire::Meter meter) : meter_(std::move(meter)) {}
 
-    /// What storing a value of this size at the key adds to the meter: at most. A value that is
-    /// replaced frees nothing while replies still carry it.
+    /// How much the meter grows at most when a value of this size is stored at the key. A replaced
+    /// value frees nothing while replies still carry it.
     std::size_t growth(std::string_view key, std::size_t value_bytes) const;
-    /// The same, if the value is added at the end.
+    /// The same for appending to the value.
     std::size_t growth_by_append(std::string_view key, std::size_t value_bytes) const;
-    /// The same, if it is stored only where the present value is `expected`.
+    /// The same for storing only if the present value is `expected`.
     std::size_t growth_by_compare_set(
         std::string_view key, std::string_view expected, std::size_t value_bytes) const;
-    /// What a new list of the names adds to the meter.
+    /// How much the meter grows when a new list of the names is encoded.
     std::size_t growth_by_names() const;
 
-    // Without memory for a change, it throws before anything has changed.
+    // If memory runs out, a change throws before anything has changed.
 
-    /// Inserts or overwrites. The key as it is stored, valid until it is erased.
+    /// Inserts or overwrites. Returns the stored key, valid until it is erased.
     std::string_view put(std::string key, std::string value);
     /// Adds at the end of the value, which is empty for a missing key.
     void append(const std::string& key, std::string_view value);
 
     struct Compared {
-        /// What COMPARE_SET answers: `desired` if it was stored, else the present value, else
-        /// (missing key) `expected`.
+        /// COMPARE_SET's reply: `desired` if it was stored, else the present value, or `expected`
+        /// if the key is missing.
         wire::SharedText answer;
         bool is_stored = false;
     };
@@ -65,8 +65,8 @@ public:
         bool is_new = false;
     };
     /// Reads the value as PyTorch does (leading blanks, a sign, what follows the digits ignored),
-    /// adds with wrap-around and stores decimal text. Nothing if the value is no such number: the
-    /// key is unchanged then.
+    /// adds with wrap-around and stores decimal text. None if the value is no such number; then the
+    /// key is unchanged.
     std::optional<Added> add(const std::string& key, std::int64_t delta);
 
     bool erase(std::string_view key);
@@ -75,7 +75,8 @@ public:
     const wire::SharedText* find(std::string_view key) const;
     bool has(std::string_view key) const { return find(key) != nullptr; }
     std::size_t size() const { return values_.size(); }
-    /// In no order. Encoded again only if a key has come or gone, or the last list is sent.
+    /// In no particular order. Encoded again only after a key was added or erased, or when the last
+    /// list has been sent.
     wire::EncodedKeys names();
 
 private:
@@ -85,7 +86,7 @@ private:
     void replace(wire::SharedText& place, wire::SharedText value);
 
     wire::Meter meter_;
-    /// Of `names`.
+    /// The size of `names`.
     std::size_t encoded_names_bytes_ = 0;
     Values values_;
     wire::SharedText::Observer names_;

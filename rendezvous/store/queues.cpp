@@ -10,7 +10,7 @@ namespace ddprun::store {
 
 namespace {
 
-/// What a queue and an element cost besides their bytes: see Keyspace.
+/// The overhead of a queue and of an element: see Keyspace.
 constexpr std::size_t queue_bytes = 160;
 constexpr std::size_t element_bytes = 96;
 

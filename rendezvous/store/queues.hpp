@@ -33,9 +33,9 @@ public:
     /// Big elements are shared with the replies that carry them. `meter` counts all that is stored.
     explicit Queues(wire::Meter meter) : meter_(std::move(meter)) {}
 
-    /// What pushing a value of this size adds to the meter: at most.
+    /// How much the meter grows at most when a value of this size is pushed.
     std::size_t growth(std::string_view name, std::size_t value_bytes) const;
-    /// Without memory for it, it throws before anything has changed; so does `reserve`.
+    /// If memory runs out, it throws before anything has changed; so does `reserve`.
     void push(std::string name, std::string value);
     /// Takes the first element this client may have; its own reservation is used up.
     Popped pop(std::string_view name, ConnectionId client);
@@ -46,15 +46,15 @@ public:
 
     /// Keeps one free element for this client. Requires: there is one, and the client holds none.
     void reserve(std::string_view name, ConnectionId client, Instant until);
-    /// Ends the client's reservation; the name of the queue that has a free element again, valid
-    /// until that is taken.
+    /// Ends the client's reservation. Returns the name of the queue that has a free element again,
+    /// valid until the element is taken.
     std::optional<std::string_view> release(ConnectionId client);
-    /// The queue this client has an element of, if any; valid until the next change.
+    /// The queue of which this client has reserved an element, if any; valid until the next change.
     const std::string* reserved_by(ConnectionId client) const;
 
     /// The end of the oldest reservation.
     std::optional<Instant> next_expiry() const;
-    /// Ends the oldest reservation if its time is over; the name of its queue.
+    /// Ends the oldest reservation if its time is over, and returns the name of its queue.
     std::optional<std::string_view> expire(Instant now);
 
 private:
@@ -65,7 +65,7 @@ private:
     };
     struct Reservation {
         ConnectionId client;
-        /// Of the queue, which is there while an element of it is reserved.
+        /// The name of the queue, which exists while one of its elements is reserved.
         const std::string* name;
         Instant until;
     };
@@ -75,7 +75,7 @@ private:
     std::string_view forget(ByAge::iterator reservation);
 
     wire::Meter meter_;
-    /// Without empty queues: an element that is reserved is still in its queue.
+    /// Has no empty queues: a reserved element is still in its queue.
     StringMap<Queue> queues_;
     ByAge reservations_;
     std::unordered_map<std::uint64_t, ByAge::iterator> reservation_of_;

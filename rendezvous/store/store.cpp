@@ -18,7 +18,7 @@ struct Store::Step {
     Instant now;
     std::vector<Effect>& out;
 
-    /// Made in place: this is on the path of every request.
+    /// Constructed in place, since every request takes this path.
     template <class Content>
     void reply(Content content) {
         Reply& effect = std::get<Reply>(out.emplace_back(std::in_place_type<Reply>));
@@ -28,8 +28,8 @@ struct Store::Step {
 
     void close(const std::string& reason) { out.push_back(CloseConnection{from, reason}); }
 
-    /// After a change no client may miss its answer for lack of memory: the room comes first. A
-    /// wait is answered once, and the sender once.
+    /// Reserves the room first: after a change no client may miss its answer for lack of memory.
+    /// Each wait is answered once, and so is the sender.
     void make_room() {
         make_room(out);
         make_room(store.completed_);
@@ -64,7 +64,7 @@ struct Store::Step {
         }
     }
 
-    /// Without memory the element goes to the client that asks first.
+    /// If memory for the reservation is missing, the element goes to the client that asks first.
     void keep_for(ConnectionId client, std::string_view name) {
         try {
             store.queues_.reserve(name, client, now + limits::queue_reservation);
@@ -76,7 +76,7 @@ struct Store::Step {
         if (const auto name = store.queues_.release(from)) serve_queue(*name);
     }
 
-    /// A reservation is for the very next request.
+    /// A reservation holds only for the very next request.
     void settle_reservation(const wire::Request& request) {
         const auto* reserved = store.queues_.reserved_by(from);
         if (reserved == nullptr) return;
@@ -84,10 +84,11 @@ struct Store::Step {
         if (pop == nullptr || pop->key != *reserved) release_reservation();
     }
 
-    /// True if the store is too full for it.
+    /// Returns true if the store is too full for the request.
     bool refuses(const wire::Request& request) {
-        // Any request fits; what it needs is not computed. The most is a request's bytes with 160
-        // for each key, a list of all keys, or a value that grows by a quarter beside the old one.
+        // With this much room any request fits, so its need is not computed. The largest need is a
+        // request's bytes with 160 for each key, a list of all keys, or a value that grows by a
+        // quarter while the old one still exists.
         constexpr auto most = 2 * limits::max_request_bytes;
         if (store.data_bytes() / 4 * 9 + most <= store.max_data_bytes_) return false;
         const auto growth = store.growth(request);
@@ -112,7 +113,8 @@ struct Store::Step {
         if (compared.is_stored) wake(it.key);
     }
 
-    /// A missing key is an empty value, as with libuv; the other server of PyTorch would close.
+    /// A missing key is an empty value, as in PyTorch's libuv server; PyTorch's other server would
+    /// close.
     void on(wire::Get&& it) {
         const auto* value = store.keys_.find(it.key);
         reply(wire::Value{value != nullptr ? value->borrowed() : wire::SharedText{}});
@@ -155,7 +157,7 @@ struct Store::Step {
     }
 
     void on(wire::MultiGet&& it) {
-        // Few bytes can ask for one big value very often.
+        // A short request can ask many times for one big value.
         std::size_t reply_bytes = 0;
         wire::Values values;
         values.values.reserve(it.keys.size());
@@ -172,7 +174,7 @@ struct Store::Step {
     }
 
     /// All or nothing: a client that is woken by the first key finds the last one stored. Only when
-    /// memory runs out there is less, and its sender is closed.
+    /// memory runs out fewer are stored, and the sender is closed.
     void on(wire::MultiSet&& it) {
         const bool may_wake = store.waiters_.size() > 0;
         std::size_t stored = 0;
@@ -188,8 +190,8 @@ struct Store::Step {
             wake(it.pairs[i].key);
     }
 
-    /// Always answered, also when nothing was waited for. A StopWaiting that is already on its way
-    /// stays in front of this one.
+    /// Always answered, even when the client was not waiting. A StopWaiting that is already on its
+    /// way is sent before this answer.
     void on(wire::CancelWait&&) {
         store.waiters_.cancel(from);
         reply(wire::WaitCanceled{});
@@ -213,8 +215,8 @@ struct Store::Step {
 
     void on(wire::ListKeys&&) { reply(store.keys_.names()); }
 
-    /// The arrivals are counted in the key itself. Its first appearance ends waits for the key's
-    /// presence; the barriers end when it is full, or when the key is written by another request.
+    /// The arrivals are counted in the key itself. When the key first appears, waits for its
+    /// presence end; barriers end when the barrier is full, or when another request writes the key.
     void on(wire::Barrier&& it) {
         store.waiters_.cancel(from);
         const auto arrived = store.keys_.add(it.key, 1);

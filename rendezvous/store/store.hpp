@@ -71,9 +71,9 @@ public:
     // For status pages and logs.
     std::size_t key_count() const { return keys_.size(); }
     std::size_t wait_count() const { return waiters_.size(); }
-    /// What keys, queues, and values that are gone but still on their way to a client hold.
+    /// The size of keys and queues, and of deleted values that are still on their way to a client.
     std::size_t data_bytes() const { return *meter_; }
-    /// What waits hold: all of them, and this client's.
+    /// The memory of all waits, and of this client's wait.
     std::size_t wait_bytes() const { return waiters_.held_bytes(); }
     std::size_t wait_bytes(ConnectionId client) const { return waiters_.held_bytes(client); }
     std::vector<Waiters::Waiting> waits(std::size_t longest) const {
@@ -90,10 +90,10 @@ public:
 private:
     struct Step;
 
-    /// CHECK's and WAIT's notion: a key, or an element of a queue that this client may have.
+    /// Exists for CHECK and WAIT: a key, or an element of a queue that this client may take.
     bool exists(std::string_view name, ConnectionId to) const;
 
-    /// What the request may add to the data.
+    /// How much the request may add to the data.
     std::size_t growth(const wire::Request& request) const;
 
     std::size_t max_data_bytes_;

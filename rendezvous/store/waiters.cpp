@@ -9,17 +9,17 @@
 
 namespace ddprun::store {
 
-/// One wait for one name: a link of that name's line while the name is missing.
+/// One name of one wait: a link in that name's line while the name is missing.
 struct Waiters::Place {
     Wait* wait = nullptr;
-    /// Null once the name was given.
+    /// Null once the name was set.
     Line* line = nullptr;
     Place* before = nullptr;
     Place* after = nullptr;
 };
 
-/// The clients that wait for one name, first come first. Barriers have a line of their own: a
-/// barrier's arrivals, which end no barrier, pass none of them.
+/// The clients that wait for one name, in order of arrival. Barriers have their own line, since
+/// arrivals at a barrier end no barrier and should not walk past them.
 struct Waiters::Line {
     struct Ends {
         Place* first = nullptr;
@@ -43,7 +43,7 @@ struct Waiters::Wait {
     Instant since;
     std::uint64_t age;
     std::size_t missing_count;
-    /// Never resized: the lines point into it.
+    /// Never resized, since the lines point into it.
     std::vector<Place> places;
 };
 
@@ -210,7 +210,7 @@ std::optional<Waiters::ForKey> Waiters::like_that_of(
     ForKey result{shown(*found->second), 0, {}};
     for (const auto* first : {line.waits.first, line.barriers.first})
         for (const auto* place = first; place != nullptr; place = place->after) {
-            // A name listed twice is two places, one behind the other.
+            // A name that a wait lists twice has two adjacent places.
             if (place->before != nullptr && place->before->wait == place->wait) continue;
             ++result.client_count;
             if (result.clients.size() < most_clients) result.clients.push_back(place->wait->client);

@@ -35,32 +35,33 @@ public:
         barrier,
     };
 
-    /// Requires: `missing` is not empty. A name that is there twice is counted twice. Without
-    /// memory for the wait, it throws and there is none.
+    /// Requires: `missing` is not empty. A name that is listed twice counts twice. If memory runs
+    /// out, it throws and there is no wait.
     void begin(
         ConnectionId client, std::vector<std::string> missing, Purpose purpose, Instant since);
     /// True if there was a wait to drop.
     bool cancel(ConnectionId client);
 
-    /// The name was written: adds to `completed` each client that has now been given all of its
-    /// names. Requires, so that none is lost for lack of memory: `completed` has room for `size()`
-    /// more.
+    /// The name was written: appends to `completed` each client that now has all of its names.
+    /// Requires: `completed` has room for `size()` more, so that no client is lost for lack of
+    /// memory.
     void appeared(std::string_view name, std::vector<ConnectionId>& completed);
-    /// The same for the waits for presence only: a barrier's own counting must not end it.
+    /// The same for waits for presence only: a barrier's own counting must not end the barrier.
     void appeared_to_waits(std::string_view name, std::vector<ConnectionId>& completed);
 
     struct Woken {
         ConnectionId client;
-        /// All names were given: the wait has ended.
+        /// All names were set: the wait has ended.
         bool is_complete = false;
-        /// No other name was missing when it began to wait.
+        /// No other name was missing when the wait began.
         bool is_sole = false;
     };
-    /// The name's queue has an element: gives the name to the client that waits longest for it.
+    /// The name's queue has an element: sets the name for the client that has waited longest for
+    /// it.
     std::optional<Woken> wake_one(std::string_view name);
 
     std::size_t size() const { return waits_.size(); }
-    /// What all waits keep in memory. A name that many wait for is counted once.
+    /// The memory of all waits. A name that many clients wait for is counted once.
     std::size_t held_bytes() const { return held_bytes_; }
     /// What the wait of this client keeps in memory, at most.
     std::size_t held_bytes(ConnectionId client) const;
@@ -75,18 +76,18 @@ public:
     /// The oldest waits first.
     std::vector<Waiting> list(std::size_t longest) const;
 
-    /// When this client's wait began, if it waits.
+    /// When this client's wait began; none if it does not wait.
     std::optional<Instant> began_at(ConnectionId client) const;
 
     /// All waits for one key.
     struct ForKey {
-        /// The wait that names it: this is its first missing key.
+        /// The wait that names it: its first missing key.
         Waiting wait;
         std::size_t client_count = 0;
-        /// The first of them, in order.
+        /// The first of its clients, in order.
         std::vector<ConnectionId> clients;
     };
-    /// For the first missing key of this client's wait, if it waits.
+    /// The waits for the first missing key of this client's wait; none if it does not wait.
     std::optional<ForKey> like_that_of(ConnectionId client, std::size_t most_clients) const;
 
 private:
@@ -101,7 +102,8 @@ private:
     Line& line_of(std::string name);
     void end(const Wait& wait);
     void erase(Lines::iterator line);
-    /// Takes the place out of its line; true if it was the wait's last, which then has ended.
+    /// Takes the place out of its line. Returns true if it was the last place of its wait, which
+    /// then has ended.
     bool give(Place& place);
     void give(Place& place, std::vector<ConnectionId>& completed);
 

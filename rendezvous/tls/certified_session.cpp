@@ -41,7 +41,7 @@ Bio reader_of(const PemFile& file) {
     return bio;
 }
 
-/// OpenSSL would ask the terminal.
+/// Without it, OpenSSL would ask on the terminal.
 int no_passphrase(char*, int, int, void*) {
     return -1;
 }
@@ -81,7 +81,7 @@ Result<> show(SSL_CTX* context, const PemFile& own, const PemFile& key_file) {
         PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr), EVP_PKEY_free};
     if (!key) return wrong(key_file, "no private key in it (PEM, without a passphrase)");
     ERR_clear_error();
-    // A key of another kind than the certificate's is only found by the check.
+    // Only the check finds that the key does not match the certificate.
     if (SSL_CTX_use_PrivateKey(context, key.get()) != 1 || SSL_CTX_check_private_key(context) != 1)
         return wrong(key_file, "is not the key of the certificate in " + own.name);
     return {};
@@ -96,7 +96,8 @@ std::shared_ptr<SSL_CTX> new_context() {
     SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, nullptr);
-    // As in etcd's own clients every certificate of the list is an end of the chain, root or not.
+    // As in etcd's own clients, a chain may end at any listed certificate, whether it is a root or
+    // not.
     X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ctx), X509_V_FLAG_PARTIAL_CHAIN);
     return context;
 }
@@ -113,7 +114,7 @@ bool expect(SSL* ssl, std::string host) {
            SSL_set_tlsext_host_name(ssl, host.c_str()) == 1;
 }
 
-/// A record of TLS.
+/// True unless the bytes begin a TLS record.
 bool is_other_protocol(std::string_view first_bytes) {
     constexpr char first_type = 0x14;
     constexpr char last_type = 0x17;
@@ -122,7 +123,7 @@ bool is_other_protocol(std::string_view first_bytes) {
            (first_bytes.size() > 1 && first_bytes[1] != '\x03');
 }
 
-/// The server's alert is about the certificate of this end, or that it has none.
+/// The server's alert is about this end's certificate, or the lack of one.
 bool is_about_own_certificate(int reason) {
     const int alert = reason - SSL_AD_REASON_OFFSET;
     return (alert >= SSL_AD_BAD_CERTIFICATE && alert <= SSL_AD_CERTIFICATE_UNKNOWN) ||
@@ -178,7 +179,7 @@ Result<> CertifiedSession::State::fail(Error error, std::string context) {
     return Failure{make_error_code(error), std::move(context)};
 }
 
-/// By what OpenSSL says of the last step.
+/// Derives the failure from OpenSSL's report about the last step.
 Result<> CertifiedSession::State::fail() {
     const auto verdict = SSL_get_verify_result(ssl.get());
     if (verdict != X509_V_OK) {
@@ -217,7 +218,7 @@ Result<> CertifiedSession::State::advance_handshake() {
     const int result = SSL_do_handshake(ssl.get());
     if (result != 1)
         return SSL_get_error(ssl.get(), result) == SSL_ERROR_WANT_READ ? Result<>{} : fail();
-    // No handshake is complete without it; this says so once more.
+    // Redundant, since no handshake completes without it.
     return SSL_get_verify_result(ssl.get()) == X509_V_OK ? Result<>{} : fail();
 }
 

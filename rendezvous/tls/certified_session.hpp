@@ -12,22 +12,22 @@ struct ssl_ctx_st;
 
 namespace ddprun::tls {
 
-/// The text of a PEM file, and what messages call it.
+/// The text of a PEM file, and its name in messages.
 struct PemFile {
     std::string name;
     std::string text;
 };
 
 struct Certificates {
-    /// One of these has signed the certificate of every server that is trusted.
+    /// Authorities; one of them must have signed a server's certificate.
     PemFile authorities;
-    /// Of this end, where it has one: the certificate, and those between it and the authority.
+    /// This end's certificate, if it has one, with the intermediate certificates.
     std::optional<PemFile> own = std::nullopt;
-    /// May be in the same file.
+    /// The key of that certificate; may be in the same file.
     std::optional<PemFile> key = std::nullopt;
 };
 
-/// What a client trusts and shows. Copies share it.
+/// A client's trusted authorities and own certificate. Copies share it.
 class Credentials {
 public:
     /// On error the code is EINVAL and the context names the file and what is wrong with it.
@@ -49,14 +49,14 @@ private:
 /// is not accepted: certificate has expired". Used by one thread at a time.
 class CertifiedSession {
 public:
-    /// Its first output is there at once.
+    /// Its first output is available at once.
     CertifiedSession(const Credentials& credentials, const std::string& host);
     ~CertifiedSession();
     CertifiedSession(CertifiedSession&&) noexcept;
     CertifiedSession& operator=(CertifiedSession&&) = delete;
 
-    /// Appends to `plain` what these bytes carry. After a failure the session is over; there may be
-    /// output still, which says so to the server. `Error::closed`: nothing more comes.
+    /// Appends the decrypted bytes to `plain`. After a failure the session is over, but there may
+    /// be output that reports it to the server. `Error::closed`: the server sends no more.
     Result<> receive(std::string_view bytes, std::string& plain);
     /// Requires: `is_established`, and no failure before.
     void send(std::string_view text);

@@ -11,17 +11,17 @@ namespace ddprun::tls {
 
 /// Why an encrypted connection cannot go on.
 enum class Error {
-    /// The first bytes of the other end are not of TLS: it would read what it is sent.
+    /// The other end's first bytes are not TLS: it would read encrypted bytes as its own protocol.
     not_encrypted = 1,
-    /// The other end does not accept the secret, or has not proved it itself.
+    /// The other end does not accept the secret, or has not proved that it has it.
     wrong_secret,
     /// After the handshake: bytes that were not made with the keys of this connection.
     not_authentic,
-    /// After the handshake: the other end has said that nothing more comes.
+    /// After the handshake: the other end has announced that it sends no more.
     closed,
     /// The certificate of the other end is not accepted here.
     not_trusted,
-    /// The other end ends the handshake, or does not accept the certificate of this one.
+    /// The other end ends the handshake, or does not accept this end's certificate.
     refused,
 };
 

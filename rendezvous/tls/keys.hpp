@@ -9,13 +9,13 @@
 #include <string>
 #include <string_view>
 
-/// What a secret is used for: one key for each purpose, so that what was recorded or reflected of
-/// one kind of connection proves nothing on another. Pure.
+/// The keys that are derived from a secret, one for each purpose, so that bytes recorded or
+/// reflected from one kind of connection prove nothing on another. Pure.
 namespace ddprun::tls {
 
 /// A pre-shared key of TLS.
 struct Key {
-    /// On the wire: the purpose, and eight bytes that differ between secrets.
+    /// Sent in clear text: the purpose, and eight bytes that differ between secrets.
     std::string identity;
     std::array<std::uint8_t, 32> bytes{};
 
@@ -25,18 +25,18 @@ struct Key {
 /// From a node to the rendezvous server.
 Key control_key(const Secret& secret);
 
-/// From one node to the port for probes of another: only the agent with this nonce has it too.
+/// From a node to the probe port of another node: only the agent with this nonce has the same key.
 Key peer_key(const Secret& secret, const Nonce& callee);
 
-/// From a node of a round to the agent that serves the round's store: of another round, or of
-/// another life of the job, it is another key.
+/// From a node of a round to the agent that serves the round's store. Another round, or another
+/// incarnation of the job, has another key.
 Key store_key(const Secret& secret, std::string_view incarnation, int round);
 
-/// With it the pages of the rendezvous server can be read, and nothing else: 64 digits, sent in
-/// clear text.
+/// A token that gives access to the pages of the rendezvous server and nothing else: 64 digits,
+/// sent in clear text.
 std::string page_token(const Secret& secret);
 
-/// In a time that says nothing about where they differ.
+/// Compares in constant time.
 bool are_equal_tokens(std::string_view a, std::string_view b);
 
 }  // namespace ddprun::tls

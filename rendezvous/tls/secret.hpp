@@ -14,7 +14,7 @@
 /// in base64url. Pure.
 namespace ddprun::tls {
 
-/// A type of its own, so that it is never written by chance where a text is.
+/// A separate type, so that it is never printed by mistake as a text.
 class Secret {
 public:
     explicit Secret(std::string characters) : characters_(std::move(characters)) {}
@@ -29,10 +29,10 @@ private:
 };
 
 /// The secrets of a file or variable, in order: the first is used, all are accepted. Equal lines
-/// count once, empty ones not at all. The context of a failure names the line, never what is in it.
+/// count once; empty lines are ignored. The context of a failure names the line, never its content.
 Result<std::vector<Secret>> parse_secrets(std::string_view text);
 
-/// Which version of the file was read.
+/// Identifies the version of the file that was read.
 struct FileStamp {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
@@ -42,15 +42,15 @@ struct FileStamp {
     bool operator==(const FileStamp&) const = default;
 };
 
-/// Where a program has its secrets from.
+/// Where a program's secrets come from.
 struct SecretSource {
     /// For messages: "--rdzv-secret-file", "DDPRUN_SECRET".
     std::string origin;
-    /// Empty: they are from a variable and stay as they are.
+    /// Empty: the secrets come from a variable and do not change.
     std::string path;
     std::vector<Secret> secrets;
     FileStamp stamp = {};
-    /// No link is followed to it, also when it is read again.
+    /// The path must not be a link, also when the file is read again.
     bool is_no_link = false;
 
     /// "/etc/job/secret", "DDPRUN_SECRET".
@@ -60,15 +60,15 @@ struct SecretSource {
 
 inline constexpr const char* secret_variable = "DDPRUN_SECRET";
 
-/// Of --secure.
+/// The file of --secure.
 inline std::string own_secret_file(std::string_view home) {
     return std::string{home} + "/.config/ddprun/secret";
 }
 
-/// The text that `parse_secrets` reads as these.
+/// The text from which `parse_secrets` reads these secrets.
 std::string text_of(const std::vector<Secret>& secrets);
 
-/// Those of DDPRUN_SECRET. The value is in no message.
+/// The secrets of DDPRUN_SECRET. No message contains the value.
 Result<SecretSource> secrets_of_variable(std::string_view value);
 
 /// The line for a new secret, with its line feed.

@@ -37,19 +37,20 @@ FileStamp stamp_of(const struct stat& facts) {
         facts.st_size};
 }
 
-/// Empty: the file may have a secret.
+/// Why the file must not hold a secret; empty: it may.
 std::string objection_to(const struct stat& facts) {
     if (!S_ISREG(facts.st_mode)) return "is no regular file";
     if (facts.st_uid != ::geteuid() && facts.st_uid != 0) return "belongs to another user";
     if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return "can be written by other users: chmod go-w it";
-    // A mounted Secret is root's, and readable to the group or to all of the container.
+    // A secret mounted by Kubernetes belongs to root, and the group or all users of the container
+    // can read it.
     if (facts.st_uid != 0 && (facts.st_mode & (S_IRGRP | S_IROTH)) != 0)
         return "can be read by other users: chmod go-r it";
     return {};
 }
 
-/// Of a file that every user may read.
+/// The same for a file that every user may read.
 std::string objection_to_public(const struct stat& facts) {
     if (!S_ISREG(facts.st_mode)) return "is no regular file";
     if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
@@ -57,7 +58,7 @@ std::string objection_to_public(const struct stat& facts) {
     return {};
 }
 
-/// All of it, up to the limit and one byte more.
+/// The whole file, up to one byte more than the limit.
 std::optional<std::string> read_all(int descriptor, std::size_t most) {
     std::string text(most + 1, '\0');
     std::size_t used = 0;
@@ -72,10 +73,10 @@ std::optional<std::string> read_all(int descriptor, std::size_t most) {
     return text;
 }
 
-/// What is asked of a file.
+/// The rules for a file.
 struct Rules {
     std::size_t most_bytes = limits::max_secret_file_bytes;
-    /// No other user may have it.
+    /// No other user may read it.
     bool is_private = true;
     bool is_no_link = false;
 };
@@ -86,13 +87,12 @@ struct Text {
 };
 
 Result<Text> read_text(const std::string& origin, const std::string& path, const Rules& rules) {
-    // Without waiting for the writer of a pipe.
+    // O_NONBLOCK, so that opening a pipe does not wait for its writer.
     const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (rules.is_no_link ? O_NOFOLLOW : 0);
     const Descriptor file{::open(path.c_str(), flags)};
     if (file.get() < 0) return wrong(origin, path, system_code(errno).message());
     struct stat facts {};
-    if (::fstat(file.get(), &facts) != 0)
-        return wrong(origin, path, system_code(errno).message());
+    if (::fstat(file.get(), &facts) != 0) return wrong(origin, path, system_code(errno).message());
     const auto objection = rules.is_private ? objection_to(facts) : objection_to_public(facts);
     if (!objection.empty()) return wrong(origin, path, objection);
     auto text = read_all(file.get(), rules.most_bytes);
@@ -112,7 +112,7 @@ Result<SecretSource> read(const std::string& origin, const std::string& path, bo
     return SecretSource{origin, path, std::move(*secrets), read->stamp, is_no_link};
 }
 
-/// Folders that others may enter already stay as they are.
+/// Existing folders that others may enter are not changed.
 bool make_folders(const std::string& path) {
     for (auto slash = path.find('/', 1); slash != std::string::npos;
          slash = path.find('/', slash + 1))
@@ -120,15 +120,15 @@ bool make_folders(const std::string& path) {
     return true;
 }
 
-/// A whole file, or none: the name is given to it when it is written. Of several that are made at
-/// the same time one gets the name, on a network file system too.
+/// Makes a whole file or none: it gets its name when it is fully written. If several are made at
+/// the same time, one of them gets the name, even on a network file system.
 int make(const std::string& path) {
     if (!make_folders(path)) return errno;
     std::array<std::uint8_t, 32> random{};
     if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
         return errno;
     auto unfinished = path + ".XXXXXX";
-    // Mode 0600.
+    // mkostemp sets mode 0600.
     const Descriptor file{::mkostemp(unfinished.data(), O_CLOEXEC)};
     if (file.get() < 0) return errno;
     const auto line = secret_line(random);
@@ -183,18 +183,19 @@ struct Secrets::State {
 
     static std::vector<Key> keys_of(const SecretSource& source);
     FileStamp stamp_now() const;
-    /// May wait for the file. Nothing: what there is holds.
+    /// May wait for the file. None: nothing has changed.
     std::optional<SecretSource> read_if_changed();
 
     mutable std::mutex mutex;
     std::condition_variable ended;
-    // Under the mutex, but only the thread changes the source: it reads it without.
+    // The mutex guards the source, but only the thread changes it, so the thread reads it without
+    // the mutex.
     bool is_over = false;
     bool is_reading = false;
     SecretSource source;
-    /// Of `source.secrets`, in order.
+    /// The keys of `source.secrets`, in order.
     std::vector<Key> keys;
-    /// Read without success. The thread's alone.
+    /// The stamp of a version that could not be read. Used by the thread only.
     std::optional<FileStamp> unread;
 };
 
@@ -205,7 +206,7 @@ std::vector<Key> Secrets::State::keys_of(const SecretSource& source) {
     return keys;
 }
 
-/// None of a file where there is none.
+/// The stamp of a missing file is none.
 FileStamp Secrets::State::stamp_now() const {
     struct stat facts {};
     const auto* path = source.path.c_str();

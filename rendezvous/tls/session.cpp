@@ -26,7 +26,7 @@ namespace session {
 namespace {
 
 constexpr const char* cipher_suites = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
-/// TLS_AES_128_GCM_SHA256: stands for its hash, which the other suite has too.
+/// TLS_AES_128_GCM_SHA256, given for its hash, which the other suite shares.
 constexpr std::array<unsigned char, 2> suite_of_key{0x13, 0x01};
 constexpr char alert_record = 0x15;
 constexpr char handshake_record = 0x16;
@@ -53,7 +53,7 @@ int find_session(SSL* ssl, const unsigned char* identity, std::size_t size, SSL_
     *found = nullptr;
     const auto key =
         (*finder_of(ssl))(std::string_view{reinterpret_cast<const char*>(identity), size});
-    // Without one the handshake goes on, and fails for want of a certificate.
+    // Without a key the handshake continues, and fails because there is no certificate.
     if (key) *found = session_of(ssl, *key);
     return !key || *found != nullptr ? 1 : 0;
 }
@@ -75,7 +75,7 @@ int use_session(
 
 using Context = std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)>;
 
-/// Null where OpenSSL does not have TLS 1.3 with X25519.
+/// Null when OpenSSL does not support TLS 1.3 with X25519.
 Context new_context(const SSL_METHOD* method, const char* properties) {
     start_openssl();
     Context context{SSL_CTX_new_ex(nullptr, properties, method), SSL_CTX_free};
@@ -118,7 +118,7 @@ SSL_CTX* server_context() {
     return context;
 }
 
-/// An end without a secret answers in its own protocol, or with the alert that says so.
+/// An end without a secret answers in its own protocol, or with an alert for that purpose.
 bool is_other_protocol(std::string_view first_bytes) {
     if (first_bytes.empty()) return false;
     const char type = first_bytes.front();
@@ -147,9 +147,9 @@ struct Session::State {
     BIO* input = BIO_new(BIO_s_mem());
     BIO* output = BIO_new(BIO_s_mem());
     Key key;
-    /// Of a server.
+    /// Set on a server.
     FindKey find_key;
-    /// As many as show the other end's protocol.
+    /// The first bytes, as many as identify the other end's protocol.
     std::string first_bytes;
     std::size_t handshake_bytes = 0;
     Stage stage = Stage::handshake;
@@ -189,7 +189,7 @@ Result<> Session::State::receive(std::string_view bytes, std::string& plain) {
 Result<> Session::State::advance_handshake() {
     const int result = SSL_do_handshake(ssl.get());
     if (result != 1) return wants_more(result) ? Result<>{} : fail(Error::wrong_secret);
-    // Without the key no handshake is complete; this says so once more.
+    // Redundant, since no handshake completes without the key.
     if (SSL_session_reused(ssl.get()) != 1) return fail(Error::wrong_secret);
     stage = Stage::established;
     return {};
@@ -268,8 +268,7 @@ bool Session::has_output() const {
 }
 
 std::size_t Session::held_bytes() const {
-    // OpenSSL takes what is there out of the input, and has a buffer of this size for a record that
-    // is not whole.
+    // OpenSSL takes all available input, and has a buffer of this size for an incomplete record.
     const std::size_t incomplete =
         SSL_has_pending(state_->ssl.get()) == 1 ? SSL3_RT_MAX_ENCRYPTED_LENGTH : 0;
     return incomplete + BIO_ctrl_pending(state_->input) + BIO_ctrl_pending(state_->output);

@@ -3,11 +3,12 @@
 
 namespace ddprun::tls {
 
-/// Before any other call of OpenSSL: its own start would load the configuration of the machine, and
-/// the modules that are named there, which a static program must not. Harmless when repeated.
+/// Starts OpenSSL; call it before any other OpenSSL call. OpenSSL's automatic start would load the
+/// machine's configuration and the modules named there, which a static program must not load.
+/// Harmless when repeated.
 void start_openssl();
 
-/// Whether OpenSSL derives keys with these properties ("fips=yes"; nullptr: any).
+/// Whether OpenSSL can derive keys with these properties ("fips=yes"; nullptr: any).
 bool has_key_derivation(const char* properties);
 
 }  // namespace ddprun::tls

@@ -9,7 +9,7 @@
 
 namespace ddprun::tunnel {
 
-/// What the other end of a tunnel did that its protocol does not allow. The tunnel is over then.
+/// Protocol violations of a tunnel's other end. The tunnel is then over.
 enum class Error {
     other_protocol = 1,
     unknown_kind,

@@ -21,7 +21,7 @@ std::uint32_t get(std::string_view bytes) {
     return number;
 }
 
-/// Empty: the kind has no payload of a fixed length.
+/// Empty: payloads of this kind have no fixed length.
 std::optional<std::size_t> fixed_length(Kind kind) {
     switch (kind) {
         case Kind::open: return 2;
@@ -52,7 +52,8 @@ std::size_t Frame::encoded_bytes() const {
 void encode(const Frame& frame, std::string& out) {
     const auto length = fixed_length(frame.kind).value_or(frame.data.size());
     require(has_length(frame.kind, length), "a frame has a length of its kind");
-    // A frame is there or not, also without memory: half of one would be taken for another.
+    // Reserves first, so that a frame is written whole or not at all: half of one would be read as
+    // another frame.
     if (out.capacity() - out.size() < header_bytes + length)
         out.reserve(std::max(2 * out.capacity(), out.size() + header_bytes + length));
     put(out, frame.stream, 4);

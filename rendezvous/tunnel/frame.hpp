@@ -15,7 +15,7 @@ namespace ddprun::tunnel {
 /// Numbers grow by one from 1 on, and are never used twice within a tunnel.
 using StreamNumber = std::uint32_t;
 
-/// What the end that opens streams sends before the first frame.
+/// Sent before the first frame by the end that opens streams.
 inline constexpr std::string_view preamble = "ddprun-store/1\n";
 
 /// `u32 stream, u8 kind, u32 length`, big-endian.
@@ -33,9 +33,9 @@ enum class Kind : std::uint8_t {
 struct Frame {
     StreamNumber stream = 0;
     Kind kind = Kind::data;
-    /// Of `data`; it is in the bytes that were decoded.
+    /// The payload of `data`, a view of the decoded bytes.
     std::string_view data = {};
-    /// Of `open` and `credit`.
+    /// The number in `open` and `credit`.
     std::uint32_t number = 0;
 
     std::size_t encoded_bytes() const;
@@ -45,7 +45,8 @@ struct Frame {
 /// Requires: the data is not longer than one frame's.
 void encode(const Frame& frame, std::string& out);
 
-/// The first frame of these bytes, or nothing yet. A wrong kind or length is seen in the header.
+/// The first frame of these bytes; none when it is incomplete. A wrong kind or length is detected
+/// in the header.
 Result<std::optional<Frame>> decode(std::string_view bytes);
 
 }  // namespace ddprun::tunnel

@@ -19,26 +19,27 @@ namespace ddprun::tunnel {
 
 struct TunnelBounds {
     std::size_t streams = limits::max_tunnel_streams;
-    /// Received, and not taken by the sockets of the streams yet.
+    /// The limit for received bytes that the sockets of the streams have not taken yet.
     std::size_t held_bytes = limits::max_tunnel_held_bytes;
-    /// To be written: with more, `may_send` is 0.
+    /// The limit for unsent bytes; beyond it `may_send` is 0.
     std::size_t output_bytes = limits::max_tunnel_output_bytes;
-    /// What all tunnels that share `held_bytes` hold; null: it is this one's alone.
+    /// The bytes held by all tunnels that share `held_bytes`; null: the limit is for this tunnel
+    /// alone.
     std::shared_ptr<std::size_t> held_by_all = nullptr;
 };
 
-/// One end of a tunnel: its table of streams, without the connection and without the sockets that
-/// the streams are joined to. Driven by agent/runner/tunnel_link, one for each end.
+/// One end of a tunnel: its table of streams, without the connection and without the streams'
+/// sockets. Driven by agent/runner/tunnel_link, one for each end.
 ///
 ///   stream     --Opened-->       open both ways
 ///   open       --end()-->        takes data still
 ///   open       --Ended-->        sends data still
 ///   both ended, or reset         over: its number is not used again
 ///
-/// What is sent on a stream arrives whole and in order before its end. Each direction of a stream
-/// has a window: the sender stops at its end, and the receiver widens it as its socket takes the
-/// bytes, so a stream that no program reads holds `limits::tunnel_window_bytes` and stops nothing
-/// else. Beyond `TunnelBounds::held_bytes` of all streams together the one whose data comes is
+/// Data of a stream arrives whole and in order before its end. Each direction of a stream has a
+/// window: the sender stops at its end, and the receiver widens it as its socket takes the bytes,
+/// so a stream that no program reads holds `limits::tunnel_window_bytes` and stops nothing else.
+/// When all streams together exceed `TunnelBounds::held_bytes`, the stream whose data arrives is
 /// reset.
 class Tunnel {
 public:
@@ -51,10 +52,10 @@ public:
         std::uint16_t caller_port;
         bool operator==(const Opened&) const = default;
     };
-    /// To be reported with `took` once the socket has taken it.
+    /// Must be reported with `took` once the socket has taken it.
     struct Arrived {
         StreamNumber stream;
-        /// In the bytes that were received.
+        /// A view of the received bytes.
         std::string_view data;
         bool operator==(const Arrived&) const = default;
     };
@@ -68,7 +69,7 @@ public:
         StreamNumber stream;
         bool operator==(const Broken&) const = default;
     };
-    /// There was no credit for it before.
+    /// The stream has credit again.
     struct MaySend {
         StreamNumber stream;
         bool operator==(const MaySend&) const = default;
@@ -80,11 +81,11 @@ public:
     Tunnel(const Tunnel&) = delete;
     Tunnel& operator=(const Tunnel&) = delete;
 
-    /// None: there are as many as may be. Without memory nothing has changed. Requires: this is the
-    /// side that opens.
+    /// None when no further stream is allowed. If memory runs out, nothing has changed. Requires:
+    /// this is the side that opens streams.
     std::optional<StreamNumber> open(std::uint16_t caller_port);
 
-    /// How much; 0 of a stream that is over.
+    /// How many bytes may be sent; 0 for a stream that is over.
     std::size_t may_send(StreamNumber stream) const;
     /// Requires: not more than `may_send`.
     void send(StreamNumber stream, std::string_view data);
@@ -92,27 +93,27 @@ public:
     void end(StreamNumber stream);
     /// Nothing more is sent, and what arrives is dropped. Harmless when repeated.
     void reset(StreamNumber stream);
-    /// The socket has taken, or will never take, so many bytes of what arrived.
+    /// The socket has taken, or will never take, this many of the received bytes.
     void took(StreamNumber stream, std::size_t bytes);
 
-    /// Handles the whole frames at the front, and returns how many bytes those are: the rest is to
-    /// be given again, with more behind it. After a failure the tunnel is over.
+    /// Handles the complete frames at the front and returns their length. The caller gives the rest
+    /// again, followed by more bytes. After a failure the tunnel is over.
     Result<std::size_t> receive(std::string_view bytes, std::vector<Effect>& out);
 
     bool has_output() const { return !output_.empty(); }
     std::string take_output();
-    /// Of streams that are not over, and of those whose last data waits for its socket.
+    /// Counts streams that are not over, and those whose last data waits for its socket.
     std::size_t stream_count() const { return streams_.size(); }
     std::size_t held_bytes() const { return held_bytes_; }
 
 private:
     struct Stream {
         std::size_t send_credit = limits::tunnel_window_bytes;
-        /// That the other end has.
+        /// The credit that the other end still has.
         std::size_t receive_credit = limits::tunnel_window_bytes;
-        /// Arrived, and not taken yet.
+        /// Bytes received and not yet taken by the socket.
         std::size_t held = 0;
-        /// Taken, and no credit sent for it yet.
+        /// Bytes taken by the socket, for which no credit has been sent yet.
         std::size_t owed = 0;
         bool has_sent_end = false;
         bool has_received_end = false;

@@ -23,13 +23,14 @@ public:
     std::uint32_t u32();
     std::uint64_t u64();
     std::int64_t i64() { return static_cast<std::int64_t>(u64()); }
-    /// A length and that many bytes. Longer than the limit is the error, seen before the bytes.
+    /// Reads a length and that many bytes. A length beyond the limit is the error, detected before
+    /// the bytes arrive.
     std::string string(std::uint64_t limit, Error too_long);
 
     std::optional<Error> error() const { return error_; }
     bool is_complete() const { return needed_ == 0 && !error_; }
     std::size_t consumed() const { return position_; }
-    /// How many bytes there must be in all before another attempt can get further; 0 if complete.
+    /// The total number of bytes at which another attempt can make progress; 0 if complete.
     std::size_t needed() const { return needed_; }
     void fail(Error error);
 

@@ -21,7 +21,7 @@ std::string take_value(Cursor& cursor) {
     return cursor.string(limits::max_value_bytes, Error::value_too_long);
 }
 
-/// The first byte of every request that a client without VALIDATE can begin with, SET apart.
+/// The first byte of any request, except SET, with which a client without VALIDATE can begin.
 bool is_legacy_opcode(std::uint8_t byte) {
     constexpr std::uint8_t first_legacy = 0x01, last_legacy = 0x0b;
     return byte >= first_legacy && byte <= last_legacy;
@@ -43,7 +43,7 @@ Result<bool> Decoder::next(Request& into) {
     const auto known = query_of(cursor.u8());
     if (!known) return fail(Error::unknown_query);
 
-    // Braced lists are evaluated from left to right, which is the order on the wire.
+    // Elements of a braced list are evaluated from left to right, which is the order on the wire.
     switch (const auto query = *known) {
         case Query::validate: cursor.fail(Error::repeated_validate); break;
         case Query::set: into = Set{take_key(cursor), take_value(cursor)}; break;
@@ -72,7 +72,7 @@ Result<bool> Decoder::next(Request& into) {
     return list_ ? go_on_with_list(into) : complete;
 }
 
-/// First bytes that are not VALIDATE (FORMAT.md, "A connection begins").
+/// Handles first bytes that are not VALIDATE (FORMAT.md, "A connection begins").
 Result<bool> Decoder::greet(Request& into) {
     Cursor cursor(input_.unread());
     const auto opcode = cursor.u8();
@@ -80,7 +80,7 @@ Result<bool> Decoder::greet(Request& into) {
     if (opcode != static_cast<std::uint8_t>(Query::validate))
         return fail(Error::not_a_store_client);
     const auto magic = cursor.u32();
-    // Before VALIDATE existed 0 was SET, and these are the low bytes of the length of its key.
+    // Before VALIDATE existed, 0 was SET, followed by the low bytes of its key's length.
     if (cursor.is_complete() && magic <= limits::max_key_bytes) return greet_legacy(into);
     if (!finish(cursor)) return nothing_yet;
     if (magic == byte_swapped(validate_magic)) return fail(Error::big_endian_client);
@@ -90,7 +90,7 @@ Result<bool> Decoder::greet(Request& into) {
     return complete;
 }
 
-/// There is no greeting: what has arrived is the first request.
+/// There is no greeting, so these bytes are the first request.
 Result<bool> Decoder::greet_legacy(Request& into) {
     if (accepted_ == Accepted::current) return fail(Error::older_client);
     has_greeted_ = true;
@@ -109,7 +109,7 @@ void Decoder::begin_list(Query query, Cursor& cursor) {
     if (!cursor.is_complete()) return;
     if (count > limits::max_key_count) return cursor.fail(Error::too_many_keys);
     list_ = List{query, count};
-    // As many as can be here already: each has a length in front of it.
+    // As many as can already have arrived, since each has a length in front.
     const auto here = std::min<std::uint64_t>(count, input_.unread().size() / sizeof count);
     if (query == Query::multi_set)
         list_->pairs.reserve(here / 2);

@@ -30,27 +30,28 @@ public:
     explicit Decoder(Accepted accepted = Accepted::current) : accepted_(accepted) {}
 
     void append(std::string_view bytes) { input_.append(bytes); }
-    /// The same, without a copy of what is decoded at once. Requires: `bytes` stay valid until
-    /// `own`, which copies the rest.
+    /// The same without a copy of bytes that are decoded at once. Requires: `bytes` stay valid
+    /// until `own`, which copies the rest.
     void borrow(std::string_view bytes) { input_.borrow(bytes); }
     void own() { input_.own(); }
 
-    /// The next request is in `into`; or false: there is none yet; or why this connection must end,
-    /// which is final. In place: moving a small request costs as much as decoding it. Otherwise
-    /// `into` holds nothing of use.
+    /// Writes the next request to `into` and returns true; false: none is complete yet; an error:
+    /// this connection must end. In place, since moving a small request costs as much as decoding
+    /// it. Unless true is returned, `into` has no meaningful value.
     Result<bool> next(Request& into);
 
-    /// Whether a right VALIDATE was seen, or a beginning of PyTorch 2.1 that is accepted.
+    /// Whether a valid VALIDATE was received, or an accepted beginning of PyTorch 2.1.
     bool has_greeted() const { return has_greeted_; }
-    /// What has arrived and is not part of a request yet: for the log line about a refused peer.
+    /// The received bytes that belong to no complete request: for the log line about a refused
+    /// peer.
     std::string_view unread() const { return input_.unread(); }
 
     /// What an incomplete request keeps in memory.
     std::size_t held_bytes() const;
 
 private:
-    /// A request of many keys: what is complete of it is taken out of the input at once, so that
-    /// no byte is looked at again.
+    /// A request with many keys. Each complete key is taken out of the input at once, so that no
+    /// byte is parsed twice.
     struct List {
         Query query;
         std::uint64_t missing;
@@ -64,12 +65,13 @@ private:
     std::optional<Query> query_of(std::uint8_t opcode) const;
     void begin_list(Query query, Cursor& cursor);
     Result<bool> go_on_with_list(Request& into);
-    /// Judges the cursor after a read; true if everything was there, and then it is consumed.
+    /// Checks the cursor after a read. Returns true, and consumes the bytes, if everything was
+    /// there.
     bool finish(const Cursor& cursor);
     Failure fail(error_code code);
 
     Input input_;
-    /// No attempt is worth while before this many bytes are unread.
+    /// An attempt is useless before this many bytes are unread.
     std::size_t needed_ = 1;
     Accepted accepted_;
     bool has_greeted_ = false;

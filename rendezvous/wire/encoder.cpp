@@ -11,7 +11,7 @@
 namespace ddprun::wire {
 namespace {
 
-// `Out` is what has append(std::string_view): a string, or Outgoing.
+// `Out` is any type with append(std::string_view): a string, or Outgoing.
 
 template <class Out, class Unsigned>
 void put_little_endian(Out& out, Unsigned value) {

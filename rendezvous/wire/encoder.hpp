@@ -9,9 +9,9 @@
 
 namespace ddprun::wire {
 
-/// Appends a message as the bytes of FORMAT.md. Limits are not checked here: the sender of a
-/// request that is too long learns it from the server closing the connection, so clients check
-/// before (client/store_client.hpp).
+/// Appends a message as the bytes of FORMAT.md. Limits are not checked here. The server would
+/// answer a request that is too long by closing the connection, so clients check before
+/// (client/store_client.hpp).
 void encode(const Request& request, std::string& out);
 void encode(const Reply& reply, std::string& out);
 /// The same bytes; shared texts are not copied.

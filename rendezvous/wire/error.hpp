@@ -9,21 +9,22 @@
 
 namespace ddprun::wire {
 
-/// How bytes can be wrong. Every one of them ends the connection: the protocol has no error reply.
+/// Errors in received bytes. Each of them ends the connection, since the protocol has no error
+/// reply.
 enum class Error {
-    // What the first bytes of a connection show.
+    // Errors in the first bytes of a connection.
     older_client = 1,
     big_endian_client,
     wrong_magic,
     not_a_store_client,
-    // Requests.
+    // Errors in requests.
     repeated_validate,
     unknown_query,
     key_too_long,
     value_too_long,
     too_many_keys,
     request_too_long,
-    // Replies.
+    // Errors in replies.
     unexpected_reply,
     unrequested_reply,
     reply_too_long,

@@ -7,14 +7,14 @@
 
 namespace ddprun::wire {
 
-/// Bytes that have arrived and are not used up yet. What is consumed is dropped in one move when
-/// more arrives, and a buffer that once held something big is given back.
+/// Received bytes that are not consumed yet. Consumed bytes are dropped in one move when more
+/// arrive, and a buffer that once held something big is freed.
 class Input {
 public:
     void append(std::string_view bytes);
-    /// The same, without a copy where nothing was unread. Requires: `bytes` stay valid until `own`.
+    /// The same without a copy if nothing was unread. Requires: `bytes` stay valid until `own`.
     void borrow(std::string_view bytes);
-    /// Copies what is left of borrowed bytes.
+    /// Copies the rest of the borrowed bytes.
     void own();
     /// Valid until the next call of another function.
     std::string_view unread() const {
@@ -28,7 +28,7 @@ public:
 private:
     std::string buffer_;
     std::size_t read_ = 0;
-    /// If there is any, the buffer is empty.
+    /// While it has bytes, the buffer is empty.
     std::string_view borrowed_;
 };
 

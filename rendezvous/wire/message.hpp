@@ -13,7 +13,7 @@
 #include <vector>
 
 /// The c10d store protocol as values: one struct per request, one per kind of reply. Keys and
-/// values are bytes, any byte allowed. What each of them means is said in FORMAT.md.
+/// values are bytes, any byte allowed. FORMAT.md defines their meaning.
 namespace ddprun::wire {
 
 struct Validate {
@@ -137,51 +137,51 @@ inline Query query_of(const Request& request) {
     return static_cast<Query>(request.index());
 }
 
-/// Of GET and COMPARE_SET.
+/// The reply to GET and COMPARE_SET.
 struct Value {
     SharedText value;
     bool operator==(const Value&) const = default;
 };
-/// Of MULTI_GET, in the order of the keys; their number is not on the wire.
+/// The reply to MULTI_GET, in the order of the keys; their number is not on the wire.
 struct Values {
     std::vector<SharedText> values;
     bool operator==(const Values&) const = default;
 };
-/// Of ADD, GETNUMKEYS, DELETE_KEY and QUEUE_LEN.
+/// The reply to ADD, GETNUMKEYS, DELETE_KEY and QUEUE_LEN.
 struct Number {
     std::int64_t number = 0;
     bool operator==(const Number&) const = default;
 };
-/// Of CHECK: 0 is ready, 1 is not.
+/// The reply to CHECK: 0 is ready, 1 is not.
 struct Checked {
     bool is_ready = false;
     bool operator==(const Checked&) const = default;
 };
-/// Of WAIT and BARRIER.
+/// The reply to WAIT and BARRIER.
 struct StopWaiting {
     bool operator==(const StopWaiting&) const = default;
 };
-/// Of CANCEL_WAIT.
+/// The reply to CANCEL_WAIT.
 struct WaitCanceled {
     bool operator==(const WaitCanceled&) const = default;
 };
-/// Of PING.
+/// The reply to PING.
 struct Pong {
     std::uint32_t nonce = 0;
     bool operator==(const Pong&) const = default;
 };
-/// Of QUEUE_POP: how long the queue was before, and what was first in it.
+/// The reply to QUEUE_POP: the length of the queue before, and its first element.
 struct Popped {
     std::int64_t length_before = 0;
     std::optional<SharedText> value;
     bool operator==(const Popped&) const = default;
 };
-/// Of LIST_KEYS.
+/// The reply to LIST_KEYS.
 struct Keys {
     std::vector<std::string> keys;
     bool operator==(const Keys&) const = default;
 };
-/// The same as a server has it: the bytes of all keys, which the answers to several clients share.
+/// The same on the server's side: the bytes of all keys, shared by the replies to several clients.
 struct EncodedKeys {
     std::uint64_t count = 0;
     SharedText bytes;

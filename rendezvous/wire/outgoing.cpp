@@ -7,7 +7,7 @@
 namespace ddprun::wire {
 namespace {
 
-/// Sent bytes are dropped once there are this many of them, and no fewer than the others.
+/// Sent bytes are dropped once there are at least this many, and at least as many as unsent ones.
 constexpr std::size_t worth_dropping_bytes = 64 * 1024;
 
 }  // namespace

@@ -11,8 +11,8 @@
 
 namespace ddprun::wire {
 
-/// Replies on their way to one client, in order: bytes of their own in one buffer, and between them
-/// the shared texts, which are not copied.
+/// Replies on their way to one client, in order: a buffer of bytes, and in between shared texts,
+/// which are not copied.
 class Outgoing {
 public:
     void append(std::string_view bytes) { own_.append(bytes); }
@@ -26,7 +26,7 @@ public:
     /// The bytes to send next, as far as they are in one place; all of them if no shared text
     /// waits.
     std::string_view front() const;
-    /// The same in several parts; how many parts. Requires: at least two fit.
+    /// The same in several parts; returns their number. Requires: there is room for at least two.
     std::size_t gather(std::span<std::string_view> parts) const;
     void consume(std::size_t bytes);
 
@@ -34,7 +34,7 @@ public:
     void swap_buffer(std::string& buffer) { own_.swap(buffer); }
 
 private:
-    /// A shared text, and how many of the buffer's bytes come before it.
+    /// A shared text, and the number of the buffer's bytes before it.
     struct Piece {
         std::size_t position;
         SharedText text;
@@ -45,7 +45,7 @@ private:
     std::vector<Piece> pieces_;
     std::size_t first_piece_ = 0;
     std::size_t first_piece_sent_ = 0;
-    /// Of the pieces, not sent yet.
+    /// Unsent bytes of the pieces.
     std::size_t shared_bytes_ = 0;
 };
 

@@ -33,19 +33,21 @@ enum class Query : std::uint8_t {
 
 inline constexpr std::size_t query_count = 19;
 
-/// Of PyTorch 2.1: SET to CANCEL_WAIT, each one lower; it has no VALIDATE.
+/// The number of requests in PyTorch 2.1: SET to CANCEL_WAIT, with each opcode one lower; it has no
+/// VALIDATE.
 inline constexpr std::size_t legacy_query_count = 12;
 
 /// The name in PyTorch's spelling: "COMPARE_SET".
 std::string_view name(Query query);
 
-/// What a client sends with VALIDATE; on a big-endian host the bytes come the other way round.
+/// The number that a client sends with VALIDATE. A big-endian host sends its bytes in the other
+/// order.
 inline constexpr std::uint32_t validate_magic = 0x3C85F7CE;
 
 /// Which clients a server accepts.
 enum class Accepted : std::uint8_t {
     current,     ///< PyTorch 2.2 and newer: the first request is VALIDATE
-    legacy_too,  ///< and PyTorch 2.1, known by its first request (FORMAT.md)
+    legacy_too,  ///< also PyTorch 2.1, detected by its first request (FORMAT.md)
 };
 
 }  // namespace ddprun::wire

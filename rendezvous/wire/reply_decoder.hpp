@@ -13,20 +13,20 @@
 
 namespace ddprun::wire {
 
-/// What must be known of a request to read its reply: a reply does not say what it is.
+/// What must be known about a request to read its reply, since a reply does not contain its type.
 struct Awaited {
     Query query = Query::ping;
-    /// Of MULTI_GET: how many values.
+    /// For MULTI_GET: the number of values.
     std::size_t value_count = 0;
 
     bool operator==(const Awaited&) const = default;
 };
 
-/// What the server will answer to this request; nothing for the requests without a reply.
+/// The reply that the server will send to this request; none for requests without a reply.
 std::optional<Awaited> awaited_reply(const Request& request);
 
-/// Turns what a server sends into replies: the client's side of the wire. As incremental and as
-/// strict as Decoder; lengths beyond the limits mean that this is no store at all.
+/// Turns a server's bytes into replies: the client's side of the wire. As incremental and strict as
+/// Decoder; a length beyond the limits means that the peer is no store.
 class ReplyDecoder {
 public:
     void append(std::string_view bytes) { input_.append(bytes); }
@@ -39,7 +39,7 @@ public:
     std::string_view unread() const { return input_.unread(); }
 
 private:
-    /// A reply of many strings, taken out of the input as they become complete.
+    /// A reply with many strings, which are taken out of the input as they become complete.
     struct List {
         std::uint64_t missing;
         std::vector<std::string> strings = {};

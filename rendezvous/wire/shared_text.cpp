@@ -8,7 +8,7 @@
 namespace ddprun::wire {
 namespace {
 
-/// By a quarter instead of twice: this may be the biggest thing in memory.
+/// Grows by a quarter instead of doubling, since this may be the biggest object in memory.
 std::size_t grown_bytes(std::size_t needed) {
     return needed / 4 * 5;
 }

@@ -11,16 +11,17 @@
 
 namespace ddprun::wire {
 
-/// How many bytes of shared texts there are; every such text made with this meter counts once,
-/// however many copies it has, until its last copy is gone.
+/// Counts the bytes of shared texts. A text made with this meter counts once, however many copies
+/// it has, until its last copy is gone.
 using Meter = std::shared_ptr<std::size_t>;
 
-/// A value on its way from the store to a client: bytes of its own, or, if they are many, bytes
-/// that all copies share; or borrowed ones. Copies belong to one thread.
+/// A value on its way from the store to a client. A short value has its own bytes; a long one
+/// shares them with all copies; a borrowed one refers to another value's. Copies belong to one
+/// thread.
 class SharedText {
 public:
     SharedText() = default;
-    /// Bytes of its own, which every copy copies.
+    /// Has its own bytes, which every copy copies.
     SharedText(std::string own) : bytes_(std::move(own)) {}
     SharedText(const char* own) : bytes_(std::string{own}) {}
     /// Shared from `limits::least_shared_bytes` on.
@@ -31,12 +32,12 @@ public:
     SharedText(SharedText&&) = default;
     SharedText& operator=(SharedText&&) = default;
 
-    /// Shows the same bytes without a copy of them, and only while this is as it is, unless they
-    /// are shared.
+    /// Refers to the same bytes without a copy. Unless the bytes are shared, it is valid only while
+    /// this value is unchanged.
     SharedText borrowed() const;
 
-    /// The other copies stay as they are; no byte of a shared text is copied unless another copy
-    /// was added to before.
+    /// Other copies are not changed. Shared bytes are copied only if another copy has been appended
+    /// to before.
     void append(std::string_view bytes, const Meter& meter);
 
     std::string_view view() const {
@@ -45,23 +46,22 @@ public:
         return shared_view();
     }
     std::size_t size() const { return view().size(); }
-    /// What a meter does not count: the memory of bytes of its own, outside of this object.
+    /// The bytes that no meter counts: its own bytes outside of this object.
     std::size_t own_bytes() const {
         const auto* own = std::get_if<std::string>(&bytes_);
         return own != nullptr ? own->capacity() - std::string{}.capacity() : 0;
     }
-    /// What is free again when this is gone: nothing while copies share it.
+    /// The bytes that are freed with this value: none while copies share them.
     std::size_t sole_bytes() const;
-    /// The memory that `append` needs for so many bytes, while what it replaces is still there: at
-    /// most.
+    /// The most memory that `append` needs for so many bytes, while the old block still exists.
     std::size_t growth_by_append(std::size_t bytes) const;
     bool is_shared() const { return std::holds_alternative<Shared>(bytes_); }
 
-    /// The bytes; not copied where this had its own.
+    /// Returns the bytes; own bytes are moved, not copied.
     std::string take() &&;
 
     class Observer;
-    /// Sees these bytes while a copy is alive and they are shared.
+    /// Gives access to these bytes while they are shared and a copy is alive.
     Observer observer() const;
 
     bool operator==(const SharedText& other) const { return view() == other.view(); }

@@ -14,7 +14,7 @@ namespace ddprun::wire {
 std::string describe(const Request& request);
 std::string describe(const Reply& reply);
 
-/// In double quotes, what is not printable as \xNN, cut after `longest` bytes.
+/// Puts the text in double quotes, with unprintable bytes as \xNN, cut after `longest` bytes.
 std::string in_quotes(std::string_view bytes, std::size_t longest = 120);
 
 }  // namespace ddprun::wire

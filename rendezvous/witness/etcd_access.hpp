@@ -8,7 +8,7 @@
 
 namespace ddprun::witness {
 
-/// How the members of etcd are reached, and as which of its users.
+/// How etcd is reached, and as which user.
 struct EtcdAccess {
     struct Login {
         std::string user;

@@ -14,11 +14,11 @@ namespace {
 
 constexpr int http_ok = 200;
 
-/// A password that etcd has refused is not sent again for so long: each check of a password costs
-/// etcd tens of milliseconds of CPU, and a job has many nodes.
+/// A refused password is not sent again for this long: each check of a password costs etcd tens of
+/// milliseconds of CPU, and a job has many nodes.
 constexpr std::chrono::seconds refusal_holds_for{5};
 
-/// Why a member has not done what it was asked.
+/// Why a member has not answered the request as wanted.
 std::string problem_of(
     const Endpoint& member, const Result<HttpAnswer>& answer, const EtcdAccess& access) {
     if (answer)
@@ -26,7 +26,7 @@ std::string problem_of(
                " answers: " + etcd::describe_error(answer->status, answer->body) +
                etcd::advice(answer->body, access.login ? access.login->user : "");
     const auto& failure = answer.error();
-    // What those of TLS have to say is in their context.
+    // The context of a TLS failure is already complete.
     const bool is_whole = failure.code.category() == tls::error_category();
     return "etcd: " + (is_whole ? failure.context : failure.describe());
 }
@@ -43,8 +43,8 @@ void EtcdClient::ask(etcd::Request request, OnAnswer on_answer) {
         io_, run(io_, state_, std::move(request), std::move(on_answer)), boost::asio::detached);
 }
 
-/// A member that answers with an error may be the only one that cannot serve: the others are asked
-/// too. All questions can be asked again.
+/// A member that answers with an error may be the only one that cannot serve, so the others are
+/// asked too. All requests can be repeated.
 boost::asio::awaitable<void> EtcdClient::run(
     boost::asio::io_context& io,
     std::weak_ptr<State> client,
@@ -94,13 +94,13 @@ boost::asio::awaitable<EtcdClient::Answer> EtcdClient::ask_member(
         const bool is_refused =
             answer && state->access.login && etcd::is_token_refused(answer->status, answer->body);
         if (!is_refused) co_return answer;
-        // Another request may have a newer one already.
+        // Another request may already have replaced the token.
         if (state->token == token) state->token.clear();
         if (attempt > 0) co_return answer;
     }
 }
 
-/// Status 200: the token is there, or etcd needs none.
+/// Status 200: there is a token, or etcd needs none.
 boost::asio::awaitable<EtcdClient::Answer> EtcdClient::authenticate(
     boost::asio::io_context& io, std::shared_ptr<State> state, Endpoint member) {
     if (state->refusal && std::chrono::steady_clock::now() < state->refused_until)
@@ -115,7 +115,7 @@ boost::asio::awaitable<EtcdClient::Answer> EtcdClient::authenticate(
         co_return answer;
     }
     if (answer->status != http_ok) {
-        // Another program may answer with what it was sent, the password.
+        // Another program might echo the request, including the password.
         if (!etcd::is_of_etcd(answer->body))
             co_return Failure{
                 system_code(EPROTO),

@@ -19,9 +19,9 @@
 
 namespace ddprun::witness {
 
-/// Asks one of several members of an etcd cluster: the one that answered last, then the others.
-/// Where a user is given each request has a token of that user's, which etcd gives for the
-/// password; one that etcd does not accept any more is replaced once.
+/// Asks one of several members of an etcd cluster: the one that answered last, then the others. If
+/// a user is given, each request has a token that etcd issued for the user's password; a token that
+/// etcd no longer accepts is replaced once.
 ///
 /// Lives on the thread of its `io_context`. An answer is never called from inside `ask`, nor once
 /// the client is gone.
@@ -33,7 +33,8 @@ public:
 
     void ask(etcd::Request request, OnAnswer on_answer);
 
-    /// This machine's address on the way to the member that answered last; empty: none has yet.
+    /// This machine's address on the connection to the member that answered last; empty: none has
+    /// yet.
     const std::string& local_address() const { return state_->local_address; }
 
 private:
@@ -42,9 +43,9 @@ private:
         EtcdAccess access;
         std::size_t preferred = 0;
         std::string local_address = {};
-        /// Of the user, valid at all members; empty: etcd was not asked for one yet, or needs none.
+        /// The user's token, valid at all members; empty: not requested yet, or etcd needs none.
         std::string token = {};
-        /// The last answer to the user and the password that was a refusal.
+        /// The last refusal of the user and password.
         std::optional<HttpAnswer> refusal = std::nullopt;
         std::chrono::steady_clock::time_point refused_until = {};
     };

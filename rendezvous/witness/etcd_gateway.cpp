@@ -67,7 +67,7 @@ Result<Json> parse(std::string_view answer) {
     return json;
 }
 
-/// A number as the gateway writes it: text; left out when it is 0.
+/// A number as the gateway writes it: as text, or left out when it is 0.
 template <class Number>
 std::optional<Number> number(const Json& object, const char* name) {
     const auto found = object.find(name);
@@ -86,7 +86,8 @@ std::optional<Number> number(const Json& object, const char* name) {
     return value;
 }
 
-/// The one key that a range has found; an empty object: none. Nothing: no such answer.
+/// The key that a range request has found; an empty object: it found none. None: the answer has
+/// another form.
 std::optional<Json> found_key(const Json& responses, std::size_t index) {
     if (!responses.is_array() || responses.size() <= index) return std::nullopt;
     const auto& response = responses[index];
@@ -139,7 +140,7 @@ Json reads(const Keys& keys) {
     return Json::array({range(keys.leader), range(keys.epoch)});
 }
 
-/// The leader's key is the one that this process has written.
+/// Compares: the leader's key is the one that this process has written.
 Json is_own(const Keys& keys, std::int64_t revision) {
     return {
         {"key", to_base64(keys.leader)},
@@ -199,7 +200,7 @@ std::optional<std::string> message_in(std::string_view body) {
     return std::nullopt;
 }
 
-/// Visible ASCII: nothing else of the request can be written by it.
+/// Visible ASCII only, so that the value cannot change other parts of the request.
 bool is_header_value(std::string_view text) {
     return !text.empty() && std::all_of(text.begin(), text.end(), [](char letter) {
         return letter > ' ' && letter <= '~';
@@ -320,7 +321,7 @@ Result<bool> read_recorded(std::string_view answer) {
 }
 
 Result<std::int64_t> read_keep_alive(std::string_view answer) {
-    // A stream of one answer.
+    // The answer is a stream with a single message.
     const auto json = parse(answer.substr(0, answer.find('\n')));
     if (!json) return json.error();
     const auto result = json->find("result");

@@ -18,12 +18,12 @@ struct Request {
     bool operator==(const Request&) const = default;
 };
 
-/// Of one job.
+/// The keys of one job.
 struct Keys {
     std::string leader;
-    /// Outlives each leader, so that epochs only grow.
+    /// Outlives each leader, so that epochs never decrease.
     std::string epoch;
-    /// How jobs of this id have ended: outlives the job, for nodes that come back late.
+    /// How jobs of this id have ended. Outlives the job, for nodes that come back late.
     std::string ended;
 };
 Keys keys_of(std::string_view prefix, std::string_view run_id);
@@ -31,7 +31,7 @@ Keys keys_of(std::string_view prefix, std::string_view run_id);
 /// The value of the leader's key.
 struct Leader {
     std::string endpoint;
-    /// Of the process that wrote it.
+    /// The nonce of the process that wrote it.
     std::string nonce;
     std::uint64_t epoch = 0;
     bool operator==(const Leader&) const = default;
@@ -44,9 +44,9 @@ struct Record {
     };
     /// None: the key is free.
     std::optional<Held> held;
-    /// Of the last leader; 0: there was none.
+    /// The epoch of the last leader; 0: there was none.
     std::uint64_t epoch = 0;
-    /// Of the epoch's key; 0: there is none.
+    /// The revision of the epoch's key; 0: there is none.
     std::int64_t epoch_revision = 0;
 };
 
@@ -57,28 +57,28 @@ struct Grant {
 
 struct Campaign {
     bool is_won = false;
-    /// Of the leader's key, when won.
+    /// When won: the revision of the leader's key.
     std::int64_t revision = 0;
-    /// When lost: the one that has it.
+    /// When lost: the leader that has the key.
     Record record;
-    /// When won: the value of the key `ended`, as the leaders before have left it; may be empty.
+    /// When won: the value of the key `ended`, as earlier leaders left it; may be empty.
     std::string ended;
 };
 
 Request read(const Keys& keys);
 Request grant(std::int64_t ttl_s);
-/// Takes the leader's key if it is free and the epoch's key is as it was read.
+/// Takes the leader's key if it is free and the epoch's key is unchanged since it was read.
 Request campaign(
     const Keys& keys, const Leader& leader, std::int64_t epoch_revision, std::int64_t lease);
 Request keep_alive(std::int64_t lease);
-/// The key goes with its lease.
+/// Revokes the lease; its key is removed with it.
 Request revoke(std::int64_t lease);
-/// Keeps how a job has ended for as long as `lease` lasts, if the leader's key is still the one of
-/// `revision`.
+/// Records how a job has ended, for as long as `lease` lasts, if the leader's key still has this
+/// revision.
 Request record_end(
     const Keys& keys, const std::string& ended, std::int64_t revision, std::int64_t lease);
-/// The job is over: neither key of its leadership is left, if the leader's is still the one of
-/// `revision`.
+/// The job is over: removes both keys of its leadership if the leader's key still has this
+/// revision.
 Request erase(const Keys& keys, std::int64_t revision);
 
 Result<Record> read_record(std::string_view answer);
@@ -86,28 +86,29 @@ Result<Grant> read_grant(std::string_view answer);
 Result<Campaign> read_campaign(std::string_view answer);
 /// False: another leader has the key, or none.
 Result<bool> read_recorded(std::string_view answer);
-/// The seconds that the lease has left; 0: there is no such lease any more.
+/// The seconds that the lease has left; 0: the lease no longer exists.
 Result<std::int64_t> read_keep_alive(std::string_view answer);
 
-/// What an answer with an error says, for a message.
+/// The text of an error answer, for a message.
 std::string describe_error(int status, std::string_view body);
 
 // ---- users --------------------------------------------------------------------------------------
 
-/// Asks for a token, which later requests have as their `Authorization`. The texts are UTF-8.
+/// Requests a token, which later requests send as `Authorization`. The texts are UTF-8.
 Request authenticate(const std::string& user, const std::string& password);
-/// An error quotes nothing of the answer.
+/// Its error never quotes the answer.
 Result<std::string> read_token(std::string_view answer);
-/// An error of etcd itself, not of another program that may answer in its place.
+/// Whether this is an error of etcd itself, and not of another program that answers in its place.
 bool is_of_etcd(std::string_view answer);
 /// The user or the password is wrong.
 bool is_login_refused(std::string_view answer);
-/// The answer to `authenticate` of an etcd whose authentication is off: it needs no token.
+/// Whether this answer to `authenticate` shows that etcd's authentication is off: no token is
+/// needed.
 bool is_without_users(std::string_view answer);
-/// The token of the request has expired, is from before a change of the users, or was forgotten.
+/// The request's token has expired, is older than a change of the users, or was forgotten.
 bool is_token_refused(int status, std::string_view body);
-/// What to do about an answer with an error, as the end of a message; empty: nothing is known.
-/// `user` is empty where none was given.
+/// Advice for an error answer, as the end of a message; empty: none is known. `user` is empty when
+/// none was given.
 std::string advice(std::string_view body, const std::string& user);
 
 }  // namespace ddprun::witness::etcd

@@ -12,13 +12,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// After one that was not answered.
+/// The pause after a request without an answer.
 constexpr Duration next_try_after = 1s;
-/// How long the end of a job is known to nodes that come back late.
+/// How long the end of a job is kept for nodes that come back late.
 constexpr std::chrono::seconds end_ttl = 24h;
 
-/// Until when a lease that was asked for or kept then gives the right to lead: earlier than etcd
-/// lets it end, whatever the clocks.
+/// Until when a lease that was requested or kept at `asked_at` gives the right to lead: earlier
+/// than etcd ends it, whatever the clocks.
 Instant leads_until(Instant asked_at, Duration ttl) {
     return asked_at + from_seconds(limits::leading_share_of_ttl * in_seconds(ttl));
 }
@@ -43,7 +43,7 @@ void EtcdLease::handle(Event event, Instant now, Effects& out) {
 void EtcdLease::on_sought(bool is_first_try, Instant now, Effects& out) {
     if (std::holds_alternative<Withdrawing>(state_))
         return out.push_back(NotFound{"an earlier candidacy of this node is being withdrawn"});
-    // Its answer is on the way.
+    // An answer is on its way.
     if (!std::holds_alternative<Idle>(state_)) return;
     if (is_first_try && followed_) return out.push_back(Found{*followed_});
     state_ = Reading{};
@@ -65,7 +65,7 @@ void EtcdLease::on_answered(Answered answered, Instant now, Effects& out) {
         state_ = Gone{};
         return out.push_back(Released{});
     }
-    // The lease ends by itself where etcd did not hear that it is to.
+    // If etcd did not receive the revocation, the lease ends by itself.
     if (std::holds_alternative<Withdrawing>(state_)) {
         state_ = Idle{};
         return;
@@ -73,7 +73,7 @@ void EtcdLease::on_answered(Answered answered, Instant now, Effects& out) {
     if (!answered.body) {
         const auto reason = answered.body.error().context.empty() ? answered.body.error().describe()
                                                                   : answered.body.error().context;
-        // It may have been done all the same.
+        // The request may have succeeded all the same.
         if (const auto* campaigning = std::get_if<Campaigning>(&state_)) {
             const auto lease = campaigning->lease;
             fail(reason, out);
@@ -95,7 +95,7 @@ void EtcdLease::on_read(const std::string& body, Instant now, Effects& out) {
         return out.push_back(OpenServer{});
     }
     if (record->held->leader.nonce != config_.nonce) return follow(record->held->leader, out);
-    // Of a candidacy whose answer was lost, or a leadership that has lapsed here.
+    // The key is from a candidacy whose answer was lost, or from a leadership that has lapsed here.
     fail("an earlier candidacy of this node is being withdrawn", out);
     withdraw(record->held->lease, now, out);
 }
@@ -134,10 +134,10 @@ void EtcdLease::on_campaigned(const std::string& body, Instant now, Effects& out
         fail(campaign ? "etcd was slow" : campaign.error().context, out);
         return withdraw(campaigning.lease, now, out);
     }
-    // An unused lease of a node that was not elected holds nothing, and ends by itself.
+    // The node was not elected: its unused lease has no key and ends by itself.
     if (!campaign->is_won) {
         const auto& held = campaign->record.held;
-        // A member that was asked again: the first one had done it.
+        // A request was repeated at another member, after the first one had performed it.
         if (held && held->leader.nonce == config_.nonce) {
             fail("an earlier candidacy of this node is being withdrawn", out);
             return withdraw(held->lease, now, out);
@@ -189,7 +189,7 @@ void EtcdLease::on_lease_of_end(const Result<std::string>& body, Instant now, Ef
         end->ask_at = now + next_try_after;
 }
 
-/// Without an answer it is asked again: the same twice is the same once.
+/// Without an answer it is asked again: repeating the request is harmless.
 void EtcdLease::on_recorded(const Result<std::string>& body, Instant now, Effects& out) {
     auto& leading = std::get<Leading>(state_);
     const auto is_recorded = body ? etcd::read_recorded(*body) : Result<bool>{body.error()};
@@ -198,14 +198,14 @@ void EtcdLease::on_recorded(const Result<std::string>& body, Instant now, Effect
         return;
     }
     if (!*is_recorded) return depose("its key in etcd is gone", out);
-    // A later end that was decided meanwhile has a number and a lease of its own.
+    // An end that was decided later has its own number and lease.
     if (leading.end->lease == 0) return;
     const auto number = leading.end->number;
     leading.end.reset();
     out.push_back(Recorded{number});
 }
 
-/// One question at a time; that for more time goes first.
+/// One request at a time; extending the lease comes first.
 void EtcdLease::ask_what_is_due(Instant now, Effects& out) {
     auto* leading = std::get_if<Leading>(&state_);
     if (leading == nullptr || open_ || now >= leading->until) return;
@@ -235,12 +235,12 @@ void EtcdLease::on_stepped_down(const SteppedDown& event, Instant now, Effects& 
 }
 
 void EtcdLease::on_left(bool is_job_over, Instant now, Effects& out) {
-    // Its answer is the last one.
+    // The answer to the revocation is the last one.
     if (std::holds_alternative<Withdrawing>(state_)) {
         state_ = Releasing{};
         return;
     }
-    // What it asked for may be granted yet.
+    // The requested lease may still be granted.
     if (const auto* campaigning = std::get_if<Campaigning>(&state_)) {
         const auto lease = campaigning->lease;
         state_ = Releasing{};

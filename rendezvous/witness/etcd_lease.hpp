@@ -12,8 +12,8 @@
 
 namespace ddprun::witness {
 
-/// Which server leads a job, by a key of etcd that is tied to a lease; and this process's own
-/// candidacy for it. Driven by agent/runner/election (etcd_client) and unit tests.
+/// Determines which server leads a job, by a key in etcd that is tied to a lease, and handles this
+/// process's candidacy. Driven by agent/runner/election (etcd_client) and unit tests.
 ///
 ///   idle         --Sought-->                 reading      Ask for both keys
 ///   idle         --Sought, first try-->      idle         Found: the last leader, if it is known
@@ -37,13 +37,13 @@ namespace ddprun::witness {
 ///   any          --Left-->                   released     Released, once the key is given back
 ///   before leading, without an answer        idle         NotFound
 ///
-/// The epoch of a leadership is higher than the one in etcd and than any that a node has followed:
-/// a memory of etcd that was set back cannot lower it.
+/// The epoch of a new leadership is higher than the one in etcd and than any that a node has
+/// followed, so it does not decrease even if etcd's data is reset to an older state.
 class EtcdLease {
 public:
     struct Config {
         etcd::Keys keys;
-        /// Of this process.
+        /// The nonce of this process.
         std::string nonce;
         Duration ttl{};
     };
@@ -51,9 +51,8 @@ public:
     // ---- events ----
 
     /// This node needs the leader. Answered by Found, Elected or NotFound. `is_first_try`: since
-    /// the connection to the last one has ended. That one may lead still, and gives the ranks of a
-    /// node away which does not come back soon: it is tried before etcd is asked, which may be
-    /// slow.
+    /// the connection to the last one has ended. That leader may still lead, and gives away the
+    /// ranks of a node that does not come back soon. So it is tried before etcd, which may be slow.
     struct Sought {
         bool is_first_try = false;
     };
@@ -66,19 +65,20 @@ public:
     struct ServerOpened {
         Result<std::string> endpoint;
     };
-    /// This node's server leads no more in this epoch; the newest one that it has heard of.
+    /// This node's server no longer leads in this epoch; the second number is the newest epoch that
+    /// it has heard of.
     struct SteppedDown {
         std::uint64_t epoch;
         std::uint64_t known_epoch;
     };
-    /// A job of this node's server has ended, which no node is to hear before it is recorded.
-    /// `ends` has the earlier ends too; a later one takes its place.
+    /// A job of this node's server has ended, and no node may hear of it before it is recorded.
+    /// `ends` includes the earlier ends; a later one replaces it.
     struct EndDecided {
         std::uint64_t epoch;
         std::uint64_t number;
         std::string ends;
     };
-    /// This node needs no leader any more. The job is over: its keys go.
+    /// This node needs no leader any more. If the job is over, its keys are removed.
     struct Left {
         bool is_job_over;
     };
@@ -105,7 +105,7 @@ public:
         Instant until;
         /// The job had a leader before.
         bool led_before;
-        /// As the leaders before have recorded them.
+        /// The ends as recorded by earlier leaders.
         std::string ends = {};
         bool operator==(const Elected&) const = default;
     };
@@ -114,7 +114,7 @@ public:
         Instant until;
         bool operator==(const Extended&) const = default;
     };
-    /// What this and all earlier `EndDecided` have said outlives this leader.
+    /// The ends of this and all earlier `EndDecided` are recorded and outlive this leader.
     struct Recorded {
         std::uint64_t number;
         bool operator==(const Recorded&) const = default;
@@ -165,7 +165,7 @@ private:
         std::uint64_t number;
         std::string ends;
         Instant ask_at;
-        /// The lease that it is to be kept under; 0: not granted yet.
+        /// The lease under which it is kept; 0: not granted yet.
         std::int64_t lease = 0;
     };
     enum class Asking : std::uint8_t { to_keep, for_lease_of_end, to_record };
@@ -178,7 +178,7 @@ private:
         Instant ask_at;
         Instant asked_at{};
         std::optional<Unrecorded> end = std::nullopt;
-        /// What the open question is.
+        /// The kind of the open request.
         Asking asking = Asking::to_keep;
     };
     struct Withdrawing {};
@@ -218,15 +218,15 @@ private:
     Config config_;
     State state_;
     int last_request_ = 0;
-    /// The one that is not answered yet, and when it counts as failed.
+    /// The request that is not answered yet, and when it counts as failed.
     struct Open {
         int request;
         Instant ends_at;
     };
     std::optional<Open> open_;
-    /// The newest that this node has heard of.
+    /// The newest epoch that this node has heard of.
     std::uint64_t known_epoch_ = 0;
-    /// The last that this node has found.
+    /// The last leader that this node has found.
     std::optional<etcd::Leader> followed_;
 };
 

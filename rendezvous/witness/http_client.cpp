@@ -36,7 +36,7 @@ std::string text_of(const Endpoint& server, HttpPost post) {
     return text.str();
 }
 
-/// Takes what it reads out of `plain`.
+/// Removes the bytes that it parses from `plain`.
 error_code parse(Parser& parser, std::string& plain) {
     error_code ec;
     while (!plain.empty() && !parser.is_done()) {
@@ -48,14 +48,14 @@ error_code parse(Parser& parser, std::string& plain) {
     return ec;
 }
 
-/// No more bytes come. An answer whose length is not stated ends so.
+/// No more bytes arrive. This is the regular end of an answer without a stated length.
 error_code parse_end(Parser& parser) {
     error_code ec = boost::asio::error::eof;
     if (parser.got_some()) parser.put_eof(ec);
     return ec;
 }
 
-/// Where the server has ended the connection: what may be the reason. Empty: nothing is known.
+/// The likely reason when the server has ended the connection; empty: unknown.
 std::string guess(error_code ec, const Session& session, const Parser& parser) {
     const bool is_end = ec == boost::asio::error::eof;
     const bool is_reset =
@@ -70,7 +70,7 @@ std::string guess(error_code ec, const Session& session, const Parser& parser) {
     return " has ended the connection without an answer";
 }
 
-/// The bytes of one request and its answer, on a connection of its own.
+/// The bytes of one request and its answer, on a separate connection.
 class Exchange {
 public:
     Exchange(net::Tcp::socket& socket, Session session, std::string request)
@@ -85,14 +85,14 @@ public:
     http::response<http::string_body>& answer() { return parser_.get(); }
 
 private:
-    /// Of what can be sent now.
+    /// The bytes that can be sent now.
     std::string output();
-    /// The answer goes on, or is whole.
+    /// Succeeds while the answer is incomplete, and when it is complete.
     Result<> receive(std::string_view bytes, const std::string& where);
 
     net::Tcp::socket& socket_;
     Session session_;
-    /// Empty once it was sent.
+    /// Emptied once it is sent.
     std::string request_;
     std::string plain_;
     Parser parser_;
@@ -135,7 +135,7 @@ boost::asio::awaitable<Result<>> Exchange::run(std::string where) {
         const auto [read_error, size] =
             co_await socket_.async_read_some(boost::asio::buffer(chunk), net::as_values);
         if (read_error) {
-            // Over TLS only what the server says is an end.
+            // Over TLS only the server's own closing message counts as an end.
             const bool is_end = read_error == boost::asio::error::eof && !session_;
             const auto ec = is_end ? parse_end(parser_) : read_error;
             if (ec) co_return Failure{ec, where + guess(ec, session_, parser_)};

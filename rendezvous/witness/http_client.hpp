@@ -23,13 +23,13 @@ struct HttpPost {
 struct HttpAnswer {
     int status = 0;
     std::string body;
-    /// This machine's address on the way there, numeric.
+    /// This machine's numeric address on that connection.
     std::string local_address;
 };
 
-/// One POST of JSON over a connection of its own, within limits::http_request_timeout (but for a
-/// resolver that hangs). With `credentials` over TLS, and never without it. Everything of Beast is
-/// in its source file.
+/// Sends one POST of JSON over a new connection, within limits::http_request_timeout (except when a
+/// resolver hangs). With `credentials` it always uses TLS. Boost.Beast is used in the source file
+/// only.
 boost::asio::awaitable<Result<HttpAnswer>> http_post(
     boost::asio::io_context& io,
     Endpoint server,

@@ -8,7 +8,7 @@
 /// own list (agent/plan); only the process tests compare the two.
 namespace ddprun::environment {
 
-// torchrun's names, with torchrun's meaning. A launched worker has the first four.
+// torchrun's names, with torchrun's meaning. A launched worker always has the first four.
 inline constexpr const char* rank = "RANK";
 inline constexpr const char* world_size = "WORLD_SIZE";
 inline constexpr const char* master_addr = "MASTER_ADDR";
@@ -28,16 +28,17 @@ inline constexpr const char* node_addr = "DDPRUN_NODE_ADDR";
 /// Seconds between the announcement of a stop and SIGKILL.
 inline constexpr const char* shutdown_timeout = "DDPRUN_SHUTDOWN_TIMEOUT";
 
-/// Where this worker's page is to be had, and its token: "@NAME/TOKEN" (agent/channel/FORMAT.md).
+/// The address of this worker's page and its token: "@NAME/TOKEN" (agent/channel/FORMAT.md).
 inline constexpr const char* channel = "DDPRUN_CHANNEL";
 
-/// Overrides the identity of this rank's host: makes several hosts of one machine, or one of
-/// several.
+/// Overrides the identity of this rank's host: one machine can act as several hosts, or several as
+/// one.
 inline constexpr const char* host_id = "DDPRUN_HOST_ID";
 
 /// Which libnccl.so.2 to use; else it is searched (transports/nccl/library.hpp).
 inline constexpr const char* nccl = "DDPRUN_NCCL";
-/// NCCL's own: "1" makes every communicator blocking, whatever its creator asks for.
+/// NCCL's own: "1" makes every communicator blocking, even if its creator asks for a non-blocking
+/// one.
 inline constexpr const char* nccl_comm_blocking = "NCCL_COMM_BLOCKING";
 /// Set by --share-gpu: several ranks of a node may have the same GPU.
 inline constexpr const char* share_gpu = "DDPRUN_SHARE_GPU";
@@ -65,7 +66,7 @@ inline constexpr const char* slurm_tasks_per_node = "SLURM_STEP_TASKS_PER_NODE";
 /// The value of a variable, or null when it is not set (`getenv`, or a table in a test).
 using Lookup = std::function<const char*(const char* name)>;
 
-/// Empty when it is not set: the difference matters nowhere.
+/// Empty when the variable is not set: no caller needs to distinguish these cases.
 inline std::string_view value_of(const Lookup& lookup, const char* name) {
     const char* value = lookup(name);
     return value ? std::string_view{value} : std::string_view{};

@@ -3,7 +3,8 @@
 
 namespace ddprun {
 
-/// Whether this build watches its own memory or threads: then some tricks are not allowed.
+/// Whether this build checks its own memory or threads with a sanitizer: then some tricks are not
+/// allowed.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool is_sanitized = true;
 #elif defined(__has_feature)

@@ -3,8 +3,8 @@
 
 #include <string>
 
-/// Keys that the launcher's agents write into a round's store for the SDK. They use their own list
-/// of the same names (agent/plan/death_note.hpp); a unit test compares the two.
+/// Keys that the launcher's agents write into a round's store for the SDK. The agents use their own
+/// list of the same names (agent/plan/death_note.hpp); a unit test compares the two.
 namespace ddprun::store_names {
 
 /// The prefix of all SDK keys of one round: a launcher may keep one store for several rounds.
@@ -13,8 +13,8 @@ inline std::string round(const std::string& incarnation, int round, int restart_
            std::to_string(restart_count) + "/";
 }
 
-/// The ranks of the round that died, in the order in which their agents saw it: "5", "5 3". Agents
-/// write it only where the key exists already, with this text.
+/// The key of the dead ranks of the round, in the order in which their agents noticed: "5", "5 3".
+/// Agents write it only when the key already exists.
 inline std::string deaths(const std::string& incarnation, int number, int restart_count) {
     return round(incarnation, number, restart_count) + "deaths";
 }

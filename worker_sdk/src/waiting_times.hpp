@@ -32,7 +32,7 @@ inline constexpr milliseconds seat_check_interval = 50ms;
 /// than such a call takes with a waiting thread.
 inline constexpr milliseconds quick_call_check_interval = 1ms;
 
-// Reports in the store: what ranks and agents write about errors and deaths.
+// Reports in the store, which ranks and agents write about errors and deaths.
 
 /// For an answer. A store that is gone refuses at once; one that is slow must not hold a wait.
 inline constexpr milliseconds store_answer_timeout = 2s;
@@ -41,57 +41,58 @@ inline constexpr milliseconds store_answer_timeout = 2s;
 inline constexpr milliseconds shortest_death_check_interval = 50ms;
 /// ... and at most this.
 inline constexpr milliseconds longest_death_check_interval = 500ms;
-/// From an announced stop, or the beginning of a later wait, to the end of the creation of a group:
-/// peers that are alive, and create it too, come within that time.
+/// From an announced stop, or the beginning of a later wait, to the end of a group's creation:
+/// peers that are alive and create the group too arrive within that time.
 inline constexpr milliseconds creation_after_stop = 50ms;
 
 // A thread's wait, as reported to a group's failure monitor.
 
-/// Before it is reported: a query of an event or of NCCL takes less, and no thread should be woken
-/// for that.
+/// A wait is reported only after this time: queries of an event or of NCCL usually end earlier, and
+/// should wake no thread.
 inline constexpr milliseconds slow_wait_after = 5ms;
-/// A wait that is renewed at every check of NCCL's state and of steps has ended when it is not
-/// renewed; this is well below `process_end_settle`, since an ended process is no loss where
-/// nothing waits.
+/// A wait that is renewed at every check of NCCL's state and of steps counts as ended when it is
+/// not renewed for this long. Well below `process_end_settle`, since an ended process is no loss
+/// while no call waits.
 inline constexpr milliseconds renewal_of_processes = 100ms;
-/// ... and one that is renewed every `connection_check_interval`.
+/// The same for a wait that is renewed every `connection_check_interval`.
 inline constexpr milliseconds renewal_of_reports = 500ms;
 
 // A collective that is not done: between hosts.
 
-/// Before a rank writes what it waits in and compares: calls take less when all is well.
+/// Before a rank writes its current call and compares: calls take less time when all is well.
 inline constexpr milliseconds first_compare_after = 1s;
 /// Between two comparisons: soon enough for a person, rare enough for a store of thousands.
 inline constexpr milliseconds longest_compare_interval = 2s;
 /// Between two checks of connections and of the schedule above: a check is one poll of each.
 inline constexpr milliseconds connection_check_interval = 200ms;
-/// Without an answer of a peer's machine, although it was asked: longer than a lost packet takes,
-/// and than the lease of an agent, which ends the round first; much shorter than a group's timeout.
+/// How long a peer's machine may leave questions unanswered: longer than a lost packet takes, and
+/// longer than the lease of an agent, which ends the round first; much shorter than a group's
+/// timeout.
 inline constexpr milliseconds silent_machine_timeout = 15s;
-/// Between two questions to a machine from which nothing comes.
+/// Between two questions to a machine that sends nothing.
 inline constexpr milliseconds silent_machine_interval = 3s;
-/// From a broken connection to an abort: a collective that a peer has left still ends while its
-/// bytes are in flight; after this it never ends.
+/// From a broken connection to an abort. A collective that the peer completed before it left still
+/// ends, while its bytes are in flight; after this time it never ends.
 inline constexpr milliseconds broken_connection_timeout = 5s;
-/// Added for a wait for another host: ranks of one host detect for which rank they wait, and report
-/// it first.
+/// Added for a wait for another host: ranks of one host find out which rank they wait for, and must
+/// report it first.
 inline constexpr milliseconds other_host_grace = 1s;
 /// Added again for a wait for the host's own leader, which itself waits for other hosts.
 inline constexpr milliseconds leader_grace = 3s;
-/// From the loss of a connection to a rank that had reported waiting, to that rank's report: a rank
-/// that times out breaks its connections first and then writes why.
+/// A rank that had reported waiting may lose its connections because it timed out: it breaks them
+/// first and then writes the reason. This is how long that report is awaited.
 inline constexpr milliseconds reason_timeout = 1s;
-/// Between two checks for that report: at first almost at once, since it is mostly there.
+/// Between two checks for that report: short at first, since it is mostly there.
 inline constexpr milliseconds shortest_reason_interval = 20ms;
 /// ... and at last five times a second.
 inline constexpr milliseconds longest_reason_interval = 200ms;
 /// To connect to all peers, which have already published their addresses.
 inline constexpr milliseconds connect_timeout = 10s;
-/// ... and for each rank: one may have read all addresses when another has just begun to.
+/// Added for each rank: one may have read all addresses when another has just begun to.
 inline constexpr milliseconds connect_timeout_of_each = 10ms;
-/// Polling sockets before the first sleep, where polls of late have found nothing ...
+/// Polling of sockets before the first sleep, when recent polls have found nothing ...
 inline constexpr microseconds shortest_wire_polling = 5us;
-/// ... and where they have: a sleep and its wake-up take about as long.
+/// ... and when they have: a sleep and its wake-up take about as long.
 inline constexpr microseconds longest_wire_polling = 100us;
 
 // A collective that is not done: between GPUs.
@@ -108,32 +109,33 @@ inline constexpr milliseconds process_end_settle = 250ms;
 inline constexpr milliseconds name_timeout = 1500ms;
 /// Between two checks for the name.
 inline constexpr milliseconds name_check_interval = 10ms;
-/// Checks of processes before the search for a name ends: a slow store must not be the only source.
+/// This many checks of processes are made before the search for a name ends: a slow store must not
+/// be the only source.
 inline constexpr int fewest_name_checks = process_end_settle / name_check_interval + 5;
-/// A rank reports in the store that it waits after `first_compare_after`; with a shorter timeout
-/// than this there are no reports of the others.
+/// With a shorter timeout than this there are no reports of other ranks to read, since a rank
+/// reports its wait only after `first_compare_after`.
 inline constexpr milliseconds shortest_named_timeout = 2s;
 /// Between two queries of a key that a peer will set: at first short, since the program waits for
 /// the group.
 inline constexpr milliseconds shortest_key_interval = 1ms;
 /// ... and the longest: rare enough for one store and a thousand ranks.
 inline constexpr milliseconds longest_key_interval = 50ms;
-/// For the value of a key that is there.
+/// For reading a key that is known to exist.
 inline constexpr milliseconds known_key_timeout = 10s;
 
 // NCCL and the CUDA driver.
 
 /// An abort takes NCCL some milliseconds; after this time the GPU or its driver is stuck.
 inline constexpr milliseconds abort_timeout = 5s;
-/// An abort that may have to wait for a CUDA graph's end: the kernels are requested to leave
+/// For an abort that may have to wait for a CUDA graph's end; the kernels were requested to leave
 /// before.
 inline constexpr milliseconds abort_timeout_with_graphs = 1s;
 /// To finalize and destroy after a group without error: a peer may be gone, or busy.
 inline constexpr milliseconds finalize_timeout = 10s;
 /// Between two checks of NCCL's asynchronous state: each takes NCCL's lock.
 inline constexpr milliseconds nccl_state_interval = 5ms;
-/// For NCCL to enqueue the collective before: its thread ends soon unless peers have to be
-/// connected, and then the launch must not wait.
+/// How long a launch waits for NCCL to enqueue the collective before: NCCL's thread ends soon
+/// unless peers have to be connected, and then the launch must not wait.
 inline constexpr milliseconds take_timeout = 5ms;
 /// Between two checks of steps that were enqueued without waiting: as for a sleeping thread in
 /// shared memory.
@@ -147,23 +149,24 @@ inline constexpr microseconds longest_event_interval = 500us;
 
 // The store's connections, and the store that rank 0 serves.
 
-/// To one of several addresses, perhaps of a run that has ended; the file is read again after it.
+/// For one of several addresses, which may be of a run that has ended; afterwards the file is read
+/// again.
 inline constexpr milliseconds rendezvous_attempt_timeout = 300ms;
 /// Between two attempts.
 inline constexpr milliseconds rendezvous_attempt_interval = 50ms;
-/// For a server that neither answers nor refuses: its machine may have been stopped for a moment.
+/// How long a server may neither answer nor refuse: its machine may have been stopped for a moment.
 inline constexpr milliseconds silent_server_timeout = 3s;
-/// In rank 0 at its end, for ranks that have not joined yet.
+/// How long rank 0, at its end, waits for ranks that have not joined yet.
 inline constexpr milliseconds all_ranks_timeout = 10s;
-/// ... and in the thread that serves it, for its connections to close.
+/// How long the store's thread then waits for its connections to close.
 inline constexpr milliseconds store_linger = 10s;
-/// Without a free descriptor a connection waits this long to be accepted.
+/// Without a free descriptor, a connection is accepted only after this pause.
 inline constexpr milliseconds accept_pause = 100ms;
 /// For one reply: a store that is silent for a minute is gone, whatever a key's timeout is.
 inline constexpr milliseconds longest_reply = 1min;
-/// In one poll, which takes an int of milliseconds; it is polled again.
+/// The longest single poll, which takes an int of milliseconds; longer waits poll again.
 inline constexpr milliseconds longest_store_poll = 1h;
-/// ... of a socket that hands a descriptor over.
+/// The same for a socket that hands a descriptor over.
 inline constexpr milliseconds longest_handover_poll = 1min;
 
 }  // namespace ddprun::waiting_times

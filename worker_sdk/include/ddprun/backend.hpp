@@ -5,11 +5,10 @@ namespace ddprun {
 
 /// How the ranks of a group exchange data. The numbers are part of the C interface.
 enum class Backend : int {
-    automatic =
-        0,    ///< the fastest that this machine and this build have: today cpu, or loopback alone
-    cpu = 1,  ///< between processes, buffers in the memory of the machine
-    loopback = 2,  ///< inside this process; a world of one
-    nccl = 4,      ///< between GPUs; buffers are in the memory of this rank's GPU
+    automatic = 0,  ///< the fastest of this machine and build: cpu today, or loopback for one rank
+    cpu = 1,        ///< between processes; buffers are in host memory
+    loopback = 2,   ///< inside this process, for a world of one
+    nccl = 4,       ///< between GPUs; buffers are in the memory of this rank's GPU
 };
 
 }  // namespace ddprun

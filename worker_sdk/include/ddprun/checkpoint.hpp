@@ -14,15 +14,16 @@
 
 namespace ddprun {
 
-/// Which elements of a tensor another one has that is a part of it: as many as it has itself, from
-/// `begin` on, of `whole_count`. Without `whole_count` it is no part. The files of a
-/// `ShardedFolder` have parts.
+/// Says that a tensor is a part of a larger one: its elements are those from `begin` on of the
+/// `whole_count` elements of the whole. With a `whole_count` of 0 the tensor is no part. The files
+/// of a `ShardedFolder` have parts.
 struct PartOfTensor {
     std::uint64_t begin = 0;
     std::uint64_t whole_count = 0;
 };
 
-/// Numbers with a name. The product of the shape is their count; without a shape it is one number.
+/// A named array of numbers. Its element count is the product of the shape; an empty shape means
+/// one number.
 struct Tensor {
     using Values = std::variant<
         std::vector<float>,
@@ -37,8 +38,8 @@ struct Tensor {
     PartOfTensor part = {};
 };
 
-/// A list of numbers with a name, in memory of the program's: of type float32, float64, int64,
-/// bfloat16 or float16.
+/// A named array of numbers in the program's memory, of type float32, float64, int64, bfloat16 or
+/// float16.
 struct TensorView {
     std::string name;
     const void* values = nullptr;
@@ -47,8 +48,8 @@ struct TensorView {
     PartOfTensor part = {};
 };
 
-/// Memory of the program's for the numbers of that name, and of that type, in a checkpoint that is
-/// read. Two targets of one name, or null `values` with a count, are a UsageError.
+/// The program's memory into which the tensor of this name and type is read from a checkpoint. Two
+/// targets of the same name, or null `values` with a count above 0, are a UsageError.
 struct TensorTarget {
     std::string name;
     void* values = nullptr;
@@ -58,36 +59,37 @@ struct TensorTarget {
 
 /// What a training run needs to resume: tensors by name and short texts by key. A plain value.
 ///
-/// Of two checkpoints the one with the larger (round, step) is the newer. So a late write of a
+/// The newer of two checkpoints is the one with the larger (round, step), so a late write by a
 /// worker of an old round never hides a checkpoint of a later round. Rounds are counted from 0 in
 /// each incarnation of a job: take the round to write from `CheckpointRound`.
 struct Checkpoint {
     static constexpr std::uint64_t no_round = ~std::uint64_t{0};
 
-    /// A checkpoint without one cannot be saved: see `CheckpointRound::write_to`.
+    /// A checkpoint without a round cannot be saved: see `CheckpointRound::write_to`.
     std::uint64_t round = no_round;
     std::uint64_t step = 0;
     std::map<std::string, std::string> texts;
     std::vector<Tensor> tensors;
-    /// Saved as tensors: a loaded checkpoint has none. See `add_view`.
+    /// Added by `add_view` and saved as tensors. A loaded checkpoint has no views.
     std::vector<TensorView> views;
 
-    /// Appends. That names differ and shapes fit is checked when the checkpoint is written.
+    /// Appends a tensor. Whether names are unique and shapes fit is checked when the checkpoint is
+    /// written.
     void add(std::string name, std::vector<std::uint64_t> shape, Tensor::Values values);
-    /// A list of floats (copied), or one number.
+    /// Adds a list of floats (copied), or one number.
     void add(std::string name, const float* values, std::size_t count);
     void add(std::string name, std::int64_t number);
     void add(std::string name, double number);
-    /// A list of floats that is not copied: it must stay, and stay the same, until
+    /// Adds a list of floats without copying it: the memory must stay valid and unchanged until
     /// `CheckpointFolder::save` has returned. (`CheckpointWriter::save` copies it.)
     void add_view(std::string name, const float* values, std::size_t count);
-    /// The same of another type.
+    /// The same for another element type.
     void add_view_raw(std::string name, const void* values, std::size_t count, ElementType type);
 
     /// Null when there is no tensor of that name; views are not searched.
     const Tensor* find(const std::string& name) const;
 
-    /// These throw Error, with the name, when the tensor or text is missing or has another type or
+    /// Each throws Error, with the name, when the tensor or text is missing or has another type or
     /// count.
     void copy_to(const std::string& name, float* values, std::size_t count) const;
     std::int64_t integer(const std::string& name) const;
@@ -95,9 +97,9 @@ struct Checkpoint {
     const std::string& text(const std::string& key) const;
 };
 
-/// Which round to write into checkpoints. A job that is started again counts its rounds from 0;
-/// this number continues from the resumed checkpoint's, so that it grows over the whole life of a
-/// folder and the last write is the newest.
+/// Computes the round to write into checkpoints. A job that is started again counts its rounds from
+/// 0; this number continues from the resumed checkpoint's, so that it grows over the whole life of
+/// a folder and the last write is the newest.
 class CheckpointRound {
 public:
     /// `resumed` is the checkpoint this run resumes from, or null. Only the rank that writes needs
@@ -117,14 +119,14 @@ private:
 
 /// A folder of one run's checkpoints, with one writer at a time (rank 0).
 ///
-/// A checkpoint is there whole or not at all: it is written under a temporary name, flushed to the
+/// A checkpoint exists whole or not at all: it is written under a temporary name, flushed to the
 /// disk, renamed, and the folder is flushed. A file that is damaged nevertheless is detected by its
-/// checksum, and the one before it is used. Makes no collective call, so a slow save delays no
-/// other rank.
+/// checksum, and the one before it is used. This class makes no collective call, so a slow save
+/// delays no other rank.
 class CheckpointFolder {
 public:
-    /// The `keep` newest are kept, and always the one just written; at least 1. Touches no file
-    /// yet.
+    /// Keeps the `keep` newest checkpoints, at least 1, and always the one just written. The
+    /// constructor touches no file.
     explicit CheckpointFolder(std::string path, std::size_t keep = 3);
 
     const std::string& path() const { return path_; }
@@ -140,15 +142,15 @@ public:
         std::string path;
     };
 
-    /// The newest whole checkpoint, if there is one. `passed_over`, if given, gets a line with the
-    /// reason for each newer file that was not whole. Throws Error when the folder itself cannot be
-    /// read.
+    /// Returns the newest whole checkpoint, if there is one. `passed_over`, if given, gets a line
+    /// with the reason for each newer file that was not whole. Throws Error when the folder itself
+    /// cannot be read.
     std::optional<Found> newest(std::vector<std::string>* passed_over = nullptr) const;
-    /// The same, and the values of these tensors are read into their targets and nowhere else, so
-    /// that a model needs no memory twice. The file is first read whole, without keeping it: the
-    /// targets are written only from a whole file that has all of them, of that type and count.
-    /// Throws Error, and writes nothing, for a whole file that does not; when the second reading
-    /// fails, it throws Error, and the targets are partly written.
+    /// The same, but reads the values of these tensors directly into their targets, so that the
+    /// model is not in memory twice. The file is first read once to check it, without keeping it:
+    /// targets are written only from a whole file that has all of them with their counts and types.
+    /// Throws Error, and writes nothing, when a whole file lacks one of them. When the second
+    /// reading fails, it throws Error and the targets are partly written.
     std::optional<Found> newest(
         const std::vector<TensorTarget>& targets,
         std::vector<std::string>* passed_over = nullptr) const;
@@ -158,9 +160,9 @@ private:
     std::size_t keep_;
 };
 
-/// Reads one file. Throws Error: cannot be read, is no checkpoint, is cut short, is damaged, ...
+/// Reads one file. Throws Error when it cannot be read, is no checkpoint, is cut short or damaged.
 Checkpoint read_checkpoint(const std::string& path);
-/// With targets, as `CheckpointFolder::newest`.
+/// The same with targets, as in `CheckpointFolder::newest`.
 Checkpoint read_checkpoint(const std::string& path, const std::vector<TensorTarget>& targets);
 
 }  // namespace ddprun

@@ -10,14 +10,14 @@ namespace ddprun {
 
 /// Writes checkpoints on its own thread, so that training continues during the write.
 ///
-/// At most two are in memory: the one being written, and the newest one waiting. One that is still
-/// waiting when the next one is saved is dropped: the disk is slower than the steps between two
-/// saves. For one thread; no other writer uses the folder meanwhile (rank 0 writes).
+/// At most two checkpoints are in memory: the one being written and the newest one waiting. When
+/// the disk is too slow, each save replaces the checkpoint that is still waiting. Called by one
+/// thread; no other writer uses the folder meanwhile (rank 0 writes).
 class CheckpointWriter {
 public:
     explicit CheckpointWriter(CheckpointFolder folder);
-    /// Waits until all saved checkpoints are written. An error is printed to standard error, since
-    /// it can be thrown nowhere.
+    /// Waits until all saved checkpoints are written. Prints an error to standard error, since a
+    /// destructor cannot throw it.
     ~CheckpointWriter();
 
     CheckpointWriter(const CheckpointWriter&) = delete;

@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-/// A contiguous run of gradients that is reduced at once; on nccl in GPU memory, and complete
-/// there.
+/// A contiguous run of gradients that is reduced in one collective. On nccl it is in GPU memory,
+/// and complete there.
 struct GradientBucket {
     std::size_t index = 0;
     float* data = nullptr;
@@ -17,13 +17,13 @@ struct GradientBucket {
     bool is_last = false;
 };
 
-/// Called in `Reducer::finish`: waits for what the hook launched, and leaves the average in the
-/// bucket.
+/// Called in `Reducer::finish`: waits for the collectives that the hook launched and leaves the
+/// average in the bucket.
 using FinishBucket = std::function<void()>;
 
-/// What a Reducer does with a bucket instead of averaging it as it is. Called when the bucket's
-/// gradients are complete, in the same order on every rank: launches collectives and returns
-/// without waiting for them. Runs on the caller of `mark_ready`.
+/// Replaces a Reducer's plain averaging of a bucket. Called when the bucket's gradients are
+/// complete, in the same order on every rank: launches collectives and returns without waiting for
+/// them. Runs on the thread that calls `mark_ready`.
 using CommunicationHook =
     std::function<FinishBucket(const ProcessGroup& group, const GradientBucket& bucket)>;
 

@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-/// What collectives can carry. The numbers are part of the C interface.
+/// The element types of collectives. The numbers are part of the C interface.
 enum class ElementType : int {
     float32 = 0,
     float64 = 1,
@@ -30,11 +30,11 @@ enum class ElementType : int {
 /// How all_reduce, reduce and reduce_scatter combine elements. The numbers are part of the C
 /// interface.
 ///
-/// Always in the order of ranks. Integers wrap around; their average is rounded towards zero. A NaN
-/// on any rank gives a NaN, also with min and max. Floats of 8 and 16 bits are combined as floats
-/// on the cpu. Of bools, sum and max are true where any is, product and min where all are; an
-/// average of them is refused. On nccl, reductions of 8-bit floats need NCCL 2.24 and a GPU that
-/// has them (compute capability 9.0); they are refused with an older NCCL.
+/// Elements are combined in the order of ranks. Integers wrap around; their average is rounded
+/// towards zero. A NaN on any rank gives a NaN, also with min and max. Floats of 8 and 16 bits are
+/// combined as floats on the cpu. For bools, sum and max are a logical or, product and min a
+/// logical and; average is refused. On nccl, reductions of 8-bit floats need NCCL 2.24 and compute
+/// capability 9.0; an older NCCL refuses them.
 enum class Op : int { sum = 0, average = 1, min = 2, max = 3, product = 4 };
 
 namespace detail {

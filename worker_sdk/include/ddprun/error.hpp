@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-/// What the SDK throws. Every text is one or two lines for a person: what happened, and with which
-/// rank, key or variable. Catch `Error` for all of them; the SDK throws nothing else but
-/// std::bad_alloc.
+/// The exceptions of the SDK. Every text is one or two lines for a person: what happened, and which
+/// rank, key or variable was involved. Catch `Error` for all of them; the SDK throws nothing else
+/// but std::bad_alloc.
 namespace ddprun {
 
-/// The same as the class of the exception, as a number. Part of the C interface.
+/// The exception's class as a number. Part of the C interface.
 enum class ErrorCode : int { peer_lost = 1, timeout = 2, mismatch = 3, usage = 4, other = 5 };
 
 class Error : public std::runtime_error {
@@ -26,8 +26,8 @@ private:
     ErrorCode code_;
 };
 
-/// A peer, or the store, is gone or unreachable. The group that threw it cannot be used any more:
-/// let the exception end the process, and the launcher starts the next round.
+/// A peer or the store is gone or unreachable. The group that threw this error cannot be used any
+/// more: let the exception end the process, and the launcher starts the next round.
 class PeerLost : public Error {
 public:
     explicit PeerLost(const std::string& text, std::vector<int> ranks = {}, int round = -1)
@@ -35,7 +35,7 @@ public:
           ranks_(std::move(ranks)),
           round_(round) {}
 
-    /// Which ranks of the group are known to be gone; none when it is the store.
+    /// Which ranks of the group are known to be gone; empty when the store is gone.
     const std::vector<int>& ranks() const noexcept { return ranks_; }
     /// The round of the group; -1 for the store.
     int round() const noexcept { return round_; }
@@ -45,8 +45,8 @@ private:
     int round_;
 };
 
-/// No rank is known to be gone, but the call did not end in time. For a group the same holds as
-/// after `PeerLost`.
+/// The call did not end in time, and no rank is known to be gone. The group cannot be used any
+/// more, as after `PeerLost`.
 class Timeout : public Error {
 public:
     explicit Timeout(
@@ -55,8 +55,8 @@ public:
           ranks_(std::move(ranks)),
           operation_(std::move(operation)) {}
 
-    /// Which ranks of the group were late; empty when that is not known. Over several hosts it may
-    /// be more than one when only one hangs; the text then mentions that.
+    /// Which ranks of the group were late; empty when that is not known. With several hosts the
+    /// list may have several ranks although only one hangs; the text then mentions that.
     const std::vector<int>& ranks() const noexcept { return ranks_; }
     /// The operation that timed out: "call 7: all_reduce (sum) of 1000 float32". Empty for the
     /// store.
@@ -75,7 +75,7 @@ public:
           one_side_(std::move(one_side)),
           other_side_(std::move(other)) {}
 
-    /// "rank 0 is at call 7: barrier"; both sides are set when a collective threw it.
+    /// "rank 0 is at call 7: barrier". Both sides are set when a collective threw the error.
     const std::string& one_side() const noexcept { return one_side_; }
     const std::string& other_side() const noexcept { return other_side_; }
 

@@ -28,7 +28,7 @@ struct BFloat16 {
     std::uint16_t bits = 0;
 
     BFloat16() = default;
-    /// Of bits: unlike floats, zeros of both signs differ, and a NaN equals itself.
+    /// Compares bits: unlike floats, zeros of both signs differ, and a NaN equals itself.
     friend bool operator==(BFloat16 one, BFloat16 other) { return one.bits == other.bits; }
     friend bool operator!=(BFloat16 one, BFloat16 other) { return one.bits != other.bits; }
     explicit BFloat16(float value) {
@@ -48,7 +48,7 @@ struct Float16 {
     std::uint16_t bits = 0;
 
     Float16() = default;
-    /// Of bits: unlike floats, zeros of both signs differ, and a NaN equals itself.
+    /// Compares bits: unlike floats, zeros of both signs differ, and a NaN equals itself.
     friend bool operator==(Float16 one, Float16 other) { return one.bits == other.bits; }
     friend bool operator!=(Float16 one, Float16 other) { return one.bits != other.bits; }
     explicit Float16(float value) {
@@ -56,9 +56,9 @@ struct Float16 {
         const auto whole = bits_of(value);
         const auto sign = (whole >> 16) & 0x8000;
         const auto magnitude = whole & 0x7fffffff;
-        // Ordinary numbers: the exponent is moved, then rounded as above.
+        // Normal numbers: the exponent is moved, then rounded as above.
         const auto ordinary = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
-        // Below the smallest ordinary one: adding 0.5 makes the float unit round at the right bit.
+        // Below the smallest normal number: adding 0.5 makes the FPU round at the right bit.
         const auto small = bits_of(float_of(magnitude) + 0.5F) - 0x3f000000;
         const auto large = magnitude > 0x7f800000 ? 0x7e00U : 0x7c00U;
         const auto finite = magnitude < 0x38800000 ? small : ordinary;
@@ -68,7 +68,7 @@ struct Float16 {
         using namespace float16_detail;
         const auto sign = static_cast<std::uint32_t>(bits & 0x8000) << 16;
         const auto magnitude = static_cast<std::uint32_t>(bits & 0x7fff);
-        // Multiplying by 2^112 sets the exponent right, for small numbers as well.
+        // Multiplying by 2^112 corrects the exponent, for subnormal numbers too.
         const auto finite = bits_of(float_of(magnitude << 13) * 5.192296858534828e33F);
         const auto special = 0x7f800000 | (magnitude << 13);
         return float_of(sign | (magnitude >= 0x7c00 ? special : finite));

@@ -9,8 +9,8 @@ namespace ddprun {
 
 namespace float8_detail {
 
-/// A sign, an exponent and a mantissa in one byte. `most` is the largest finite magnitude; what
-/// follows it is infinity, where there is one, and NaN.
+/// A sign, an exponent and a mantissa in one byte. `most` is the largest finite magnitude; the
+/// codes above it are infinity, where the format has one, and NaN.
 template <int mantissa_bits, int bias, int most, bool has_infinity>
 struct Layout {
     static constexpr int nan = 0x7f;
@@ -35,8 +35,8 @@ struct Layout {
         if (size >= decoded(most)) return sign | most;
         const int power = size == 0 ? 1 - bias : std::ilogb(size);
         const int exponent = power < 1 - bias ? 1 - bias : power;
-        // In units of the last place, with the bit before the point: rounding may carry into the
-        // exponent, which is then right too.
+        // In units of the last place, including the bit before the point: when rounding carries,
+        // the carry increments the exponent, which is correct.
         const float units = std::ldexp(size, mantissa_bits - exponent);
         const int whole = static_cast<int>(units);
         const float rest = units - static_cast<float>(whole);
@@ -49,8 +49,8 @@ struct Layout {
 }  // namespace float8_detail
 
 /// 8 bits with 4 of exponent: up to 448, 4 bits of precision, a NaN and no infinity ("e4m3fn").
-/// Only for keeping and sending; compute in float. Rounded to nearest, ties to even; what is too
-/// large becomes the largest, as in CUDA.
+/// Only for keeping and sending; compute in float. Rounded to nearest, ties to even; larger values
+/// become the largest, as in CUDA.
 struct Float8E4M3 {
     using Layout = float8_detail::Layout<3, 7, 0x7e, false>;
     std::uint8_t bits = 0;
@@ -60,8 +60,8 @@ struct Float8E4M3 {
     explicit operator float() const { return Layout::decoded(bits); }
 };
 
-/// 8 bits with 5 of exponent: up to 57344, 3 bits of precision. Otherwise the same; infinity
-/// becomes the largest as well.
+/// 8 bits with 5 of exponent: up to 57344, 3 bits of precision. Otherwise like Float8E4M3; infinity
+/// also becomes the largest value.
 struct Float8E5M2 {
     using Layout = float8_detail::Layout<2, 15, 0x7b, true>;
     std::uint8_t bits = 0;

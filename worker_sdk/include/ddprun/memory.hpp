@@ -9,8 +9,8 @@
 namespace ddprun {
 
 /// Memory for collectives, from `ProcessGroup::allocate`: zeroed, aligned to a page, and of the
-/// backend's own kind where that is faster (on cpu: shared with the ranks of this host, which saves
-/// two copies; on nccl: the GPU's). May outlive its group.
+/// kind that is fastest for the backend (on cpu: shared with the ranks of this host, which saves
+/// two copies; on nccl: GPU memory). May outlive its group.
 class Memory {
 public:
     Memory() = default;

@@ -9,13 +9,13 @@
 
 namespace ddprun {
 
-/// One parameter of a model: its name is for messages, its count is in elements.
+/// One parameter of a model: its name for messages, its count in elements.
 struct ParameterSpec {
     std::string name;
     std::size_t count = 0;
 };
 
-/// What a model keeps beside its parameters and without a gradient (running averages, counters), in
+/// Values of a model that are no parameters and have no gradient (running averages, counters), in
 /// the caller's memory.
 struct BufferSpec {
     std::string name;
@@ -25,17 +25,18 @@ struct BufferSpec {
 };
 
 /// Which parts of a model are in the caller's memory; by default none, and the reducer allocates.
-/// The memory named here must outlive the reducer.
+/// The caller's memory must outlive the reducer.
 struct Placement {
     /// The address of each parameter, in any order; empty: the reducer's memory.
     std::vector<float*> parameters;
-    /// All gradients in one piece, one after the other in the order of the specs, without gaps;
-    /// null: the reducer's memory. Memory from `ProcessGroup::allocate` is reduced fastest.
+    /// All gradients in one array, in the order of the specs, without gaps; null: the reducer's
+    /// memory. Memory from `ProcessGroup::allocate` is reduced fastest.
     float* gradients = nullptr;
     std::vector<BufferSpec> buffers;
 };
 
-/// Parameters and gradients in one flat array each, in the order of the specs and without gaps.
+/// Places parameters and gradients in one flat array each, in the order of the specs and without
+/// gaps.
 Placement flat_placement(
     const std::vector<ParameterSpec>& specs, float* parameters, float* gradients);
 

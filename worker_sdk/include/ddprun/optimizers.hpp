@@ -4,31 +4,32 @@
 #include <cstddef>
 #include <cstdint>
 
-/// Updates of optimizers, element by element, in host memory. An element's new bits depend on its
-/// own numbers alone, not on where in an array it is: an array that is divided between ranks gets
-/// the bits of the whole one.
+/// Updates of optimizers, element by element, in host memory. The new bits of an element depend on
+/// its own numbers alone, not on its position: an array that is divided between ranks gets the same
+/// bits as the whole array.
 namespace ddprun {
 
-/// momentum = 0.9 * momentum + gradient; value -= rate * momentum. As PyTorch's, without dampening.
+/// momentum = 0.9 * momentum + gradient; value -= rate * momentum. As PyTorch's SGD without
+/// dampening.
 struct Sgd {
     float momentum = 0.9F;
 };
 
-/// As PyTorch's: the value decays beside the step, not through the gradient.
+/// As PyTorch's AdamW: weight decay acts on the value directly, not through the gradient.
 struct AdamW {
-    /// How much of the averages of gradients and of their squares remains in a step.
+    /// How much of the running averages of gradients and squared gradients a step keeps.
     float first_rate = 0.9F;
     float second_rate = 0.999F;
     float epsilon = 1e-8F;
     float decay = 0.01F;
 };
 
-/// What a step of AdamW is beside the gradients.
+/// The inputs of an AdamW step other than the gradients.
 struct AdamWStep {
     float rate = 0;
     /// Counts the steps from 1, also over a restart.
     std::int64_t number = 1;
-    /// Whether these values decay.
+    /// Whether weight decay applies to these values.
     bool decays = true;
 };
 

@@ -28,7 +28,7 @@ public:
     ReadAhead(const ReadAhead&) = delete;
     ReadAhead& operator=(const ReadAhead&) = delete;
 
-    /// Waits until the item is made; throws what making it threw.
+    /// Waits until the item is made. Rethrows what making it threw.
     void wait_for(std::size_t item);
     /// Frees the item's slot for a later one.
     void release(std::size_t item);
@@ -51,13 +51,13 @@ private:
 template <class Batch>
 class PrefetchingLoader {
 public:
-    /// Loads the batch of these samples. Called on the loader's threads: concurrently, for
-    /// different batches, when there are several.
+    /// Loads the batch of these samples. Called on the loader's threads; with several threads it is
+    /// called concurrently for different batches.
     using Load = std::function<Batch(const std::vector<std::uint64_t>& samples)>;
 
     struct Options {
         std::size_t batch_size = 1;
-        /// At most so many batches are loaded or being loaded besides the one in use.
+        /// How many batches at most are loaded or being loaded besides the one in use.
         std::size_t ahead = 2;
         std::size_t threads = 1;
     };
@@ -78,8 +78,8 @@ public:
     /// All batches of the epoch; the last one may be shorter than the others.
     std::size_t batch_count() const { return batch_count_; }
 
-    /// None when the epoch is over. Throws what loading this batch threw; the next call returns the
-    /// batch after it.
+    /// Returns none when the epoch is over. Rethrows what loading this batch threw; the next call
+    /// returns the batch after it.
     std::optional<Batch> next() {
         if (next_ == batch_count_) return std::nullopt;
         const auto batch = next_++;
@@ -109,7 +109,7 @@ private:
     Load load_;
     std::vector<std::optional<Batch>> places_;
     std::size_t next_ = 0;
-    data::ReadAhead ahead_;  // last: its threads use all the others
+    data::ReadAhead ahead_;  // last, so that its threads end before the members that they use
 };
 
 }  // namespace ddprun

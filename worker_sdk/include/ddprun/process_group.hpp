@@ -21,17 +21,17 @@
 
 namespace ddprun {
 
-/// All ranks of a world, or some of them, for collectives and messages.
+/// A group of all ranks of a world, or of some of them, for collectives and messages.
 ///
-/// A handle: copies are the same group. Every rank makes the same collective calls in the same
-/// order; they are performed in that order, asynchronously to the caller. Ranks that disagree about
-/// size, type, operation or order get Mismatch, never wrong numbers.
+/// A ProcessGroup is a handle: copies refer to the same group. Every rank makes the same collective
+/// calls in the same order; they are performed in that order, asynchronously to the caller. Ranks
+/// that disagree about size, type, operation or order get Mismatch, never wrong numbers.
 ///
-/// `count` is in elements, and always what one rank sends to one other rank; it may be 0. A buffer
+/// `count` is the number of elements that one rank sends to one other rank; it may be 0. A buffer
 /// belongs to the group from the call until its Work has been waited for. Buffers of one call do
-/// not overlap, except that a rank's own part may be in place: the input of all_gather and gather
-/// at its position in the output, the output of reduce_scatter and scatter at its position in the
-/// input.
+/// not overlap, except that a rank's own part may be in place, that is: the input of all_gather and
+/// gather at its position in the output, the output of reduce_scatter and scatter at its position
+/// in the input.
 ///
 /// An invalid call (a root that does not exist, a null buffer, an overlap) throws UsageError and
 /// launches nothing. All other errors are thrown by `Work::wait`: after one of them the group is
@@ -43,12 +43,12 @@ class ProcessGroup {
 public:
     struct Options {
         Backend backend = Backend::automatic;
-        /// For connecting to the peers, and for each collective; above 0.
+        /// Limits the connection set-up to the peers, and each collective. Above 0.
         std::chrono::milliseconds timeout = std::chrono::minutes(10);
     };
 
-    /// Every rank of `world` calls it, with the store of the same round, and waits for the others.
-    /// Throws UsageError, or Timeout or PeerLost when not all can be reached.
+    /// A collective: every rank of `world` calls it with the store of the same round, and waits for
+    /// the others. Throws UsageError, or Timeout or PeerLost when not all ranks can be reached.
     static ProcessGroup create(const World& world, const Store& store, const Options& options) {
         return create(world, store.handle(), options);
     }
@@ -82,14 +82,14 @@ public:
         return all_reduce_raw(data, count, ElementTypeOf<T>::value, op);
     }
 
-    /// Not in place: `input` stays as it is. `output` may be `input`; else they do not overlap. On
-    /// the cpu the input is copied first; on nccl it is not.
+    /// Not in place: `input` is not changed. `output` may be equal to `input`, but must not overlap
+    /// it in part. On the cpu the input is copied first; on nccl it is not.
     template <class T>
     Work all_reduce(const T* input, T* output, std::size_t count, Op op = Op::sum) const {
         return all_reduce_to_raw(input, output, count, ElementTypeOf<T>::value, op);
     }
 
-    /// The same on `root` only; on other ranks `data` is unchanged.
+    /// The result is on `root` only; on other ranks `data` is unchanged.
     template <class T>
     Work reduce(T* data, std::size_t count, int root = 0, Op op = Op::sum) const {
         return reduce_raw(data, count, ElementTypeOf<T>::value, root, op);
@@ -101,13 +101,13 @@ public:
         return broadcast_raw(data, count, ElementTypeOf<T>::value, root);
     }
 
-    /// `output` holds size() * `count` elements, in the order of ranks.
+    /// `output` has room for size() * `count` elements and gets them in the order of ranks.
     template <class T>
     Work all_gather(const T* input, T* output, std::size_t count) const {
         return all_gather_raw(input, output, count, ElementTypeOf<T>::value);
     }
 
-    /// `input` holds size() * `count` elements; rank r gets the r-th part of all, combined.
+    /// `input` holds size() * `count` elements. Rank r gets the r-th part of all inputs, combined.
     template <class T>
     Work reduce_scatter(const T* input, T* output, std::size_t count, Op op = Op::sum) const {
         return reduce_scatter_raw(input, output, count, ElementTypeOf<T>::value, op);
@@ -125,24 +125,25 @@ public:
         return scatter_raw(input, output, count, ElementTypeOf<T>::value, root);
     }
 
-    /// Both hold size() * `count` elements; rank r's s-th part becomes rank s's r-th.
+    /// `input` and `output` hold size() * `count` elements each. The s-th part of rank r's input
+    /// becomes the r-th part of rank s's output.
     template <class T>
     Work all_to_all(const T* input, T* output, std::size_t count) const {
         return all_to_all_raw(input, output, count, ElementTypeOf<T>::value);
     }
 
-    /// all_gather of parts of different sizes: `counts` has the elements of each rank's part, the
-    /// same list on every rank, and size() of them. `output` holds all parts, one behind the other
-    /// in the order of ranks. The own part may be in place.
+    /// all_gather of parts of different sizes. `counts` lists the elements of each rank's part:
+    /// size() numbers, the same list on every rank. `output` holds all parts contiguously, in the
+    /// order of ranks. A rank's own part may be in place.
     template <class T>
     Work all_gather_v(const T* input, T* output, const std::vector<std::size_t>& counts) const {
         return all_gather_v_raw(input, output, counts, ElementTypeOf<T>::value);
     }
 
     /// all_to_all of parts of different sizes: `input_counts[r]` elements go to rank r, and
-    /// `output_counts[r]` come from it. Parts lie one behind the other in the order of ranks. Where
-    /// a rank expects another count than its peer sends, all ranks get Mismatch; on nccl it is not
-    /// compared.
+    /// `output_counts[r]` come from it. Parts are contiguous, in the order of ranks. When a rank
+    /// expects another count than its peer sends, all ranks get Mismatch; on nccl the counts are
+    /// not compared.
     template <class T>
     Work all_to_all_v(
         const T* input,
@@ -153,9 +154,9 @@ public:
             input, input_counts, output, output_counts, ElementTypeOf<T>::value);
     }
 
-    /// One message to `peer`, which calls `recv` with the same count and type. Sends are performed
-    /// in the order of their launch, and so are receives; sends, receives and collectives do not
-    /// wait for each other, so all ranks may send and then receive.
+    /// Sends one message to `peer`, which calls `recv` with the same count and type. Sends are
+    /// performed in the order of their launch, and so are receives; sends, receives and collectives
+    /// do not wait for each other, so all ranks may send and then receive.
     template <class T>
     Work send(const T* data, std::size_t count, int peer) const {
         return send_raw(data, count, ElementTypeOf<T>::value, peer);
@@ -165,14 +166,14 @@ public:
         return recv_raw(data, count, ElementTypeOf<T>::value, peer);
     }
 
-    /// Done when every rank has launched it.
+    /// Done when every rank has launched its barrier.
     Work barrier() const {
         return launched([&](auto work) { return ddprun_barrier(handle(), work); });
     }
 
-    /// A group of some of this group's ranks, numbered from 0 in the order of the list. Called by
-    /// exactly these ranks, with the same list; waits for them. When the same ranks create several
-    /// such groups, they create them in the same order.
+    /// Creates a group of some of this group's ranks, numbered from 0 in the order of the list.
+    /// Exactly these ranks call it, with the same list, and wait for each other. When the same
+    /// ranks create several such groups, they create them in the same order.
     ProcessGroup sub_group(const std::vector<int>& ranks) const {
         ddprun_group* sub_group = nullptr;
         throw_if(ddprun_group_create_sub(handle(), ranks.data(), ranks.size(), &sub_group));
@@ -182,7 +183,7 @@ public:
     /// Splits this group by color, as MPI_Comm_split does. Every rank of the group calls this,
     /// after it has waited for all its works. The ranks with the same color, 0 or more, form a
     /// group, ordered by `key`, then by rank. Returns none for a negative color. On nccl this is
-    /// ncclCommSplit, and a peer that is lost or late in it ends this group too.
+    /// ncclCommSplit: a peer that is lost or late during the call ends this group too.
     std::optional<ProcessGroup> split(int color, int key = 0) const {
         ddprun_group* part = nullptr;
         throw_if(ddprun_group_split(handle(), color, key, &part));
@@ -195,11 +196,11 @@ public:
 
     /// The GPU that holds the buffers, by its CUDA device number; -1: they are in host memory.
     int device() const { return ddprun_group_device(handle()); }
-    /// On nccl: each later call begins after the work that is in this cudaStream_t when it is
-    /// launched. Null, the default: it begins at once, so buffers must be ready.
+    /// On nccl: each later call begins after the work that is in this cudaStream_t at the time of
+    /// the call. With null, the default, a call begins at once, so its buffers must be ready.
     void use_stream(void* stream) const { throw_if(ddprun_group_use_stream(handle(), stream)); }
 
-    /// For an element type that is known only at run time.
+    /// For element types that are known only at run time.
     Work all_reduce_raw(void* data, std::size_t count, ElementType type, Op op) const;
     Work all_reduce_to_raw(
         const void* input, void* output, std::size_t count, ElementType type, Op op) const;
@@ -231,7 +232,7 @@ private:
     static ProcessGroup create(
         const World& world, const ddprun_store* store, const Options& options) {
         const auto from = world.to_c();
-        // To C, zero is the default; here it is an error.
+        // In C, zero means the default timeout; here it is an error.
         const std::int64_t timeout_ms = options.timeout.count() > 0 ? options.timeout.count() : -1;
         ddprun_group* handle = nullptr;
         throw_if(ddprun_group_create(

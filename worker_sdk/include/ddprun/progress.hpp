@@ -8,19 +8,19 @@
 
 namespace ddprun {
 
-/// Publishes this worker's progress: how many steps are done. Two stores into a page of memory, no
-/// system call; call it in every step. Any thread.
+/// Publishes this worker's progress: how many steps are done. Costs two stores into a page of
+/// memory and no system call, so call it in every step. Any thread.
 ///
-/// Any process that may read /proc of this one can read it at any time, without disturbing it:
-/// among its descriptors is one whose link is "/memfd:ddprun-progress (deleted)", and the file
-/// behind it begins with three numbers of 64 bits in the machine's byte order:
+/// Any process that may read this process's /proc can read the progress at any time, without
+/// disturbing it: one of the descriptors is a link to "/memfd:ddprun-progress (deleted)", and that
+/// file begins with three 64-bit numbers in the machine's byte order:
 ///
 ///   0   0x31474f5250504444 ("DDPPROG1")
 ///   8   the step of the last report
 ///   16  when it was made: nanoseconds of CLOCK_BOOTTIME; 0 before the first one
 ///
-/// It vanishes with the process. Under ddprun the agent has the step as well, in a page of its own:
-/// `/status` and the report of a failed job show it.
+/// The file vanishes with the process. Under ddprun the agent also has the step, in its own page,
+/// and shows it in `/status` and in the report of a failed job.
 inline void report_progress(std::uint64_t step) {
     ddprun_report_progress(step);
 }
@@ -34,9 +34,10 @@ enum class PhaseKind {
     data = DDPRUN_PHASE_DATA,
 };
 
-/// What this process is doing while the object lives; then what it did before. For the agent, which
-/// shows it in `/status` and in the report of a failed job. Any thread, one inside the other. An
-/// exception that ends it changes nothing: the report has the phase in which it was thrown.
+/// Sets this process's phase while the object lives; the destructor restores the phase before. The
+/// agent shows the phase in `/status` and in the report of a failed job. Any thread may use it;
+/// phases nest. When an exception leaves the scope, the phase in which it was thrown stays set, for
+/// the report.
 class Phase {
 public:
     explicit Phase(PhaseKind kind)

@@ -12,11 +12,12 @@
 
 namespace ddprun {
 
-/// From now on a failure of this process is written into the file named by TORCHELASTIC_ERROR_FILE,
-/// in PyTorch's format, for the launcher's report: an uncaught exception (std::terminate), or one
-/// of the fatal signals SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS and SIGTRAP, with the call
-/// stack. After that the failure takes its usual course: handlers installed before, core dump, exit
-/// status. Does nothing without that variable. A stop (SIGTERM) is no error and writes nothing.
+/// From this call on, a failure of this process is written into the file named by
+/// TORCHELASTIC_ERROR_FILE, in PyTorch's format, for the launcher's report. A failure is an
+/// uncaught exception (std::terminate) or one of the fatal signals SIGSEGV, SIGBUS, SIGILL, SIGFPE,
+/// SIGABRT, SIGSYS and SIGTRAP, with the call stack. The failure then takes its usual course:
+/// handlers installed before, core dump, exit status. Without that variable the call does nothing.
+/// A stop (SIGTERM) is no failure and writes nothing.
 ///
 /// Call it early: handlers installed later (a crash reporter's) replace it. A stack overflow is
 /// recorded on the thread that made this call.
@@ -29,8 +30,8 @@ inline void record_error(const std::exception& error) {
     throw_if(ddprun_record_error(typeid(error).name(), error.what()));
 }
 
-/// Runs a program's main function with all of that. An exception that it throws is recorded and
-/// written to standard error, and the result is EXIT_FAILURE:
+/// Runs a program's main function with `record_fatal_errors`. An exception that it throws is
+/// recorded and written to standard error, and the result is EXIT_FAILURE:
 ///
 ///   int main() {
 ///       return ddprun::record([] {

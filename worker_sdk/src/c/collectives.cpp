@@ -54,13 +54,13 @@ Collective call_of(Kind kind, const void* input, void* data, size_t count, ddpru
     return call;
 }
 
-/// One number for each rank.
+/// Copies the counts: one number for each rank.
 std::vector<size_t> list_of(ddprun_group* group, const size_t* counts, const char* name) {
     need(counts, name);
     return {counts, counts + of(group)->settings().world_size};
 }
 
-/// Launches what `make` returns; waits for it here, or hands it to the caller.
+/// Launches the call that `make` returns, then waits for it or hands it to the caller.
 template <class MakeCall>
 int launch(ddprun_group* group, ddprun_work** work, const MakeCall& make) {
     return guarded([&] {

@@ -48,13 +48,13 @@ int connect_to(std::string_view name) {
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);
     const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-    // Done at once, or the queue of an agent that is stopped is full.
+    // Connecting ends at once, or fails because the queue of a stopped agent is full.
     if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), size) == 0) return socket;
     ::close(socket);
     return -1;
 }
 
-/// The descriptor that came with exactly `attached 1`; -1 where anything else came.
+/// The descriptor that came with exactly `attached 1`; -1 after any other answer.
 int receive_page(int socket, Clock::time_point until) {
     if (!wait_for(socket, POLLIN, until)) return -1;
     std::array<char, 64> bytes{};
@@ -84,8 +84,7 @@ int receive_page(int socket, Clock::time_point until) {
     return -1;
 }
 
-/// Null: it is not a page that this library can use. Memory that could shrink would kill its
-/// readers.
+/// Null when this library cannot use the page. Memory that could shrink would kill its readers.
 void* map_page(int descriptor) {
     struct stat about {};
     const int seals = ::fcntl(descriptor, F_GET_SEALS);

@@ -8,9 +8,9 @@ namespace ddprun::channel {
 inline constexpr std::size_t page_bytes = 4096;
 
 struct Attachment {
-    /// The page, mapped until the process ends; null: there is none.
+    /// The page, mapped until the process ends; null when there is none.
     void* words = nullptr;
-    /// Open as long as the page is this process's.
+    /// Stays open as long as this process uses the page.
     int connection = -1;
 };
 

@@ -20,7 +20,7 @@ namespace {
 using Word = std::atomic<std::uint64_t>;
 static_assert(sizeof(Word) == 8 && Word::is_always_lock_free);
 
-// Indices of words.
+// Word indices in the page.
 constexpr std::size_t asked_word = 8;
 constexpr std::size_t step_word = 9;
 constexpr std::size_t reported_at_word = 10;
@@ -30,25 +30,25 @@ constexpr std::size_t answer_word = 13;
 constexpr std::size_t save_word = 24;
 constexpr std::size_t wait_ends_at_word = 25;
 
-// In the words of a save: ballot (8 bits), state (2), step (54).
+// Layout of a save word: ballot (8 bits), state (2), step (54).
 constexpr unsigned ballot_shift = 56;
 constexpr unsigned state_shift = 54;
 constexpr std::uint64_t step_mask = (std::uint64_t{1} << state_shift) - 1;
 constexpr std::uint64_t agreed = 2;
 constexpr std::uint64_t cancelled = 3;
 enum Answer : std::uint64_t { saving = 1, has_saved = 2, declined = 3 };
-/// Where the agent gives no end.
+/// The time limit when the agent gives none.
 constexpr std::uint64_t longest_wait_ns = 5'000'000'000;
 constexpr auto poll_interval = std::chrono::milliseconds{1};
 
-/// Where words go that reach no agent.
+/// Without an agent, words are written here.
 std::array<Word, page_bytes / sizeof(Word)> own_page;
 /// Null before the first call.
 std::atomic<Word*> page{nullptr};
 std::atomic<int> connection{-1};
 
-/// In a forked child: the page is the parent's, and so is its connection. Also where the parent has
-/// none yet: a child that is asked first would take its place.
+/// Runs in a forked child, because the page and its connection are the parent's. It also runs when
+/// the parent has no page yet: the agent would take a child that attaches first for the worker.
 void detach() {
     page.store(own_page.data(), std::memory_order_relaxed);
     const int socket = connection.exchange(-1, std::memory_order_relaxed);
@@ -57,7 +57,7 @@ void detach() {
 
 Word* attach_once() {
     static const bool is_done = [] {
-        // Before all else: a child that is forked meanwhile has its own page, and waits for nothing.
+        // First of all, so that a child forked meanwhile uses its own page and waits for nothing.
         const bool is_safe = ::pthread_atfork(nullptr, nullptr, detach) == 0;
         const auto attachment = is_safe ? attach(::getenv(environment::channel)) : Attachment{};
         Word* words = own_page.data();
@@ -92,8 +92,8 @@ bool is_answered(const Word* page_words, std::uint64_t save) {
     return answer >> ballot_shift == save >> ballot_shift;
 }
 
-/// There is a save point. While it is only proposed the other ranks may be about to save: this one
-/// goes on when the agent says so, or the time for the save is over.
+/// There is a save point. While it is only proposed, the other ranks may be about to save: this
+/// rank continues when the agent says so, or when the time for the save is over.
 bool is_turn(Word* page_words, std::uint64_t step, std::uint64_t save) {
     const auto began_at = boot_time_ns();
     auto& answer = page_words[answer_word];
@@ -139,8 +139,8 @@ bool should_save(std::uint64_t step) {
     auto* page_words = words();
     auto& asked = page_words[asked_word];
     if (step >= step_mask - 1 || step + 1 < asked.load(std::memory_order_relaxed)) return false;
-    // One more than the step; 0: never. The agent makes sure that this is visible to it where the
-    // load below misses what it wrote.
+    // The step plus one; 0 means never asked. Either the agent sees this store, or the load below
+    // sees the agent's: the agent makes sure of that.
     asked.store(step + 1, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);
     const auto save = page_words[save_word].load(std::memory_order_acquire);
@@ -151,7 +151,7 @@ void saved(std::uint64_t step) {
     auto& answer = words()[answer_word];
     auto word = answer.load(std::memory_order_relaxed);
     if (state_of(word) != saving || (word & step_mask) != step) return;
-    // Any thread: another one may answer a later ballot meanwhile.
+    // By compare and exchange, since another thread may answer a later ballot meanwhile.
     answer.compare_exchange_strong(
         word,
         answer_of(word, has_saved, step),

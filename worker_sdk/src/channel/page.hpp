@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-/// The page that this process shares with its agent (agent/channel/FORMAT.md). The first call
-/// connects, once; where that fails, and in a forked child, the words are written into memory of
-/// this process's own. Any thread.
+/// The page that this process shares with its agent (agent/channel/FORMAT.md). The first call tries
+/// once to connect. When that fails, and in a forked child, the words are written into private
+/// memory. Any thread.
 namespace ddprun::channel {
 
 /// Nanoseconds of CLOCK_BOOTTIME.
@@ -15,8 +15,8 @@ void report(std::uint64_t step, std::uint64_t now_ns);
 /// Returns the phase before.
 std::uint64_t set_phase(std::uint64_t phase);
 
-/// Whether this rank saves now. A step below the one before, or above 2^54 - 3, is answered with
-/// false. Waits while the ranks agree on a step, until the time for the save is over at most.
+/// Whether this rank saves now. A step below the previous one, or above 2^54 - 3, is answered with
+/// false. While the ranks agree on a step it waits, at most until the time for the save is over.
 bool should_save(std::uint64_t step);
 void saved(std::uint64_t step);
 

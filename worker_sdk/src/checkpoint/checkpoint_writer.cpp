@@ -17,7 +17,7 @@ namespace ddprun {
 
 namespace {
 
-/// The program may change what it has views of before it is written.
+/// Copies them, since the program may change the memory behind a view before it is written.
 void copy_views(Checkpoint& checkpoint) {
     if (const auto valid = checkpoint::check_types(checkpoint.views); !valid)
         throw UsageError("the checkpoint cannot be written: " + valid.error().context);

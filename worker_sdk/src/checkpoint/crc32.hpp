@@ -14,7 +14,7 @@ inline constexpr std::size_t slices = 8;
 
 using Table = std::array<std::array<std::uint32_t, 256>, slices>;
 
-/// table[k][b]: what byte b does to the remainder when k more bytes follow it.
+/// table[k][b]: the effect of byte b on the remainder when k more bytes follow it.
 constexpr Table make_table() {
     Table table{};
     for (std::uint32_t byte = 0; byte < 256; ++byte) {

@@ -51,7 +51,7 @@ private:
     int number_;
 };
 
-/// Fewer bytes than requested only at the end of the file; nothing on error.
+/// Reads fewer bytes than requested only at the end of the file. None on error.
 std::optional<std::size_t> read_up_to(int file, std::byte* target, std::size_t size) {
     std::size_t done = 0;
     while (done < size) {
@@ -114,9 +114,9 @@ Failure at(const std::string& path, const Failure& failure) {
     return {failure.code, failure.context.empty() ? path : path + ": " + failure.context};
 }
 
-/// What `read_now` reads of the file; where there are targets it first reads to check, so that they
-/// are written only from a whole file. Both read the same file, whatever is saved at its path or
-/// pruned between them.
+/// The result of `read_now`. With targets the file is read twice, first to check it, so that
+/// targets are written only from a whole file. Both passes read the same open file, even when
+/// another file is saved at its path or it is pruned meanwhile.
 template <class Read>
 Result<Checkpoint> checked_first(
     const std::string& path, std::span<const TensorTarget> targets, const Read& read_now) {
@@ -257,8 +257,8 @@ Listing list(const std::string& folder) {
     for (; !error && entries != std::filesystem::directory_iterator{}; entries.increment(error)) {
         const auto name = entries->path().filename().string();
         if (name.starts_with(unfinished_prefix)) listing.unfinished.push_back(name);
-        // "checkpoint-1-2.ddp" was not named by this library: the file is looked for under the
-        // canonical name.
+        // This library did not write a name such as "checkpoint-1-2.ddp": the file is looked for
+        // under the canonical name.
         const auto position = position_in(name);
         if (position && file_name(*position) == name) listing.checkpoints.push_back(*position);
         const auto shard = shard_in(name);
@@ -282,7 +282,7 @@ Result<Checkpoint> read(FileReader& file, const Destination& destination) {
     if (const auto rewound = file.rewind(); !rewound) return rewound.error();
     auto decoded = decode(
         [&](std::span<std::byte> target) { return file.read(target); }, file.size(), destination);
-    // The errors of the file itself have the path.
+    // Errors of the file itself already have the path.
     if (!decoded && decoded.error().code.category() == make_error_code(Fault::damaged).category())
         return at(file.path(), decoded.error());
     return decoded;
@@ -376,7 +376,7 @@ std::optional<CheckpointFolder::Found> CheckpointFolder::newest(
         for (const auto& position : checkpoint::list(path_).checkpoints) {
             auto found = checkpoint::load_at(path_, position, targets);
             if (found) whole = Found{std::move(*found), checkpoint::path_in(path_, position)};
-            // Removed since it was listed, by a concurrent run, which has newer ones.
+            // A concurrent run with newer files has removed it since it was listed.
             else if (found.error().code == system_code(ENOENT) && looks < most_looks)
                 is_pruned = true;
             else if (checkpoint::does_not_fit(found.error()))

@@ -14,8 +14,7 @@
 #include <utility>
 #include <vector>
 
-/// Checkpoint files on a disk: their names, whole ones read and written, and the content of their
-/// folder.
+/// Checkpoint files on disk: their names, reading and writing them whole, and listing their folder.
 namespace ddprun::checkpoint {
 
 /// The position in a file's name; larger is newer.
@@ -28,7 +27,7 @@ struct Position {
 std::string file_name(Position position);
 std::optional<Position> position_in(std::string_view file_name);
 
-/// One rank's file of a set of `world`.
+/// One rank's file of a set of `world` files.
 struct ShardName {
     static constexpr std::uint64_t most_ranks = 1'000'000;
 
@@ -57,7 +56,7 @@ public:
     std::uint64_t size() const { return size_; }
     /// Fills all of it.
     Result<> read(std::span<std::byte> target);
-    /// What is read next is the beginning.
+    /// Makes the next read start at the beginning.
     Result<> rewind();
 
 private:
@@ -87,9 +86,9 @@ Listing list(const std::string& folder);
 std::string path_in(const std::string& folder, Position position);
 std::string shard_path_in(const std::string& folder, const ShardName& shard);
 
-/// The checkpoint of a file, from its beginning wherever the last read ended.
+/// Decodes the file from its beginning, wherever the last read ended.
 Result<Checkpoint> read(FileReader& file, const Destination& destination);
-/// The same; it has to be of the position that the file's name has.
+/// The same; an error unless the checkpoint has the position in the file's name.
 Result<Checkpoint> read_at(FileReader& file, Position position, const Destination& destination);
 
 /// Throws UsageError for targets that no file can fit: two of one name, or one without memory.

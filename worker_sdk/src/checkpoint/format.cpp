@@ -42,10 +42,10 @@ constexpr std::string_view magic = "DDPCKPT\n";
 constexpr std::size_t checksum_bytes = 4;
 constexpr std::size_t header_bytes = preamble_bytes + 8 + 8 + 4 + 4;
 
-/// Added to the number of the type of a part of a tensor.
+/// Added to the type number when a tensor is a part.
 constexpr std::uint8_t part_flag = 0x80;
 
-/// In the order of their numbers in the file, which begin with 1, and of Tensor::Values.
+/// In the order of Tensor::Values and of their numbers in the file, which begin with 1.
 constexpr std::array element_types{
     ElementType::float32,
     ElementType::float64,
@@ -74,7 +74,7 @@ Failure malformed(std::string what) {
     return {Fault::malformed, std::move(what)};
 }
 
-/// Why these numbers cannot be a part of a tensor, or nothing.
+/// Why these numbers cannot describe a part of a tensor; empty when they can.
 std::string fault_of(const PartOfTensor& part, std::uint64_t count) {
     const bool is_inside = part.begin <= part.whole_count && count <= part.whole_count - part.begin;
     return is_inside ? "" : "is a part that lies outside its tensor";
@@ -88,7 +88,7 @@ ElementType type_of(const Tensor::Values& values) {
     return element_types[values.index()];
 }
 
-/// Why a tensor's shape cannot be written, or nothing.
+/// Why a tensor's shape cannot be written; empty when it can.
 std::string fault_of(const Tensor& tensor) {
     if (tensor.shape.size() > max_dimension_count) return "has too many dimensions";
     const auto count = std::visit([](const auto& values) { return values.size(); }, tensor.values);
@@ -104,8 +104,8 @@ std::string fault_of_name(const std::string& name) {
     return {};
 }
 
-/// Passes small fields on together, and values in pieces: what was added up is still in the cache
-/// when it is written.
+/// Forwards small fields together and values in pieces, so that the checksum is computed while they
+/// are in the cache.
 class Writer {
 public:
     explicit Writer(const Sink& sink) : sink_(sink) { small_.reserve(most_small_bytes); }
@@ -154,8 +154,8 @@ private:
     Result<> result_;
 };
 
-/// Reads from the front, and adds up. After the first read beyond the end, or error of the source,
-/// all reads are empty and `ok` is false.
+/// Reads sequentially and updates the checksum. After the first read beyond the end, or error of
+/// the source, all reads are empty and `ok` is false.
 class Reader {
 public:
     Reader(const Source& source, std::uint64_t size) : source_(source), left_(size) {}
@@ -177,7 +177,7 @@ public:
         read(value.data(), size);
         return value;
     }
-    /// Requires: count_of(...) values of T; counts that the file cannot hold are refused before
+    /// Requires: count_of(...) values of T fit. Counts that the file cannot hold are refused before
     /// anything is allocated.
     template <class T>
     std::vector<T> values(std::uint64_t count) {
@@ -186,7 +186,7 @@ public:
         read(result.data(), count * sizeof(T));
         return result;
     }
-    /// In pieces: what was read is still in the cache when it is added up.
+    /// Reads in pieces, so that the checksum is computed while each is in the cache.
     void read(void* target, std::uint64_t size) {
         if (!ok_ || size > left_) return fail();
         auto* at = static_cast<std::byte*>(target);
@@ -206,9 +206,9 @@ public:
             left -= piece;
         }
     }
-    /// What is read next ends before the checksum. Requires: the file has one.
+    /// Excludes the checksum from the following reads. Requires: the file has one.
     void begin_body() { left_ -= checksum_bytes; }
-    /// Skips the rest, also after a length that makes no sense. Whether the checksum is right.
+    /// Skips the rest, even after an invalid length. Returns whether the checksum is right.
     bool has_right_sum() {
         if (!result_) return false;
         ok_ = true;
@@ -260,7 +260,7 @@ std::size_t encoded_size(const Checkpoint& checkpoint) {
     return size;
 }
 
-/// Programs of earlier releases read what has nothing new.
+/// A checkpoint without new features is written so that programs of earlier releases can read it.
 std::uint32_t version_of(const Checkpoint& checkpoint) {
     const auto is_new = [](ElementType type, const PartOfTensor& part) {
         return is_of_version_2(type) || is_part(part);
@@ -272,7 +272,7 @@ std::uint32_t version_of(const Checkpoint& checkpoint) {
     return 1;
 }
 
-/// All of a tensor but its values.
+/// Writes all of a tensor but its values.
 void write_head(
     Writer& writer,
     const std::string& name,
@@ -310,7 +310,7 @@ Failure unfit(std::string what) {
     return {Fault::unfit, std::move(what)};
 }
 
-/// Of a file: reads its tensors to where they belong.
+/// Reads the tensors of a file to their destination.
 class TensorReader {
 public:
     TensorReader(Reader& reader, std::uint32_t version, const Destination& destination)
@@ -342,9 +342,9 @@ public:
         return tensor;
     }
 
-    /// Whether the values of the last one are in it.
+    /// Whether the values of the last tensor are in the result.
     bool is_kept() const { return is_kept_; }
-    /// Whether all targets were found, and fit.
+    /// Refuses unless every target was found and fits.
     Result<> fit() const {
         if (!unfit_.empty()) return unfit(unfit_);
         for (const auto& target : destination_.targets)
@@ -425,7 +425,7 @@ private:
     bool is_kept_ = true;
 };
 
-/// Everything between the preamble and the checksum.
+/// Reads everything between the preamble and the checksum.
 Result<Checkpoint> read_body(
     Reader& reader, std::uint32_t version, const Destination& destination) {
     Checkpoint checkpoint;
@@ -540,7 +540,7 @@ Result<> encode(const Checkpoint& checkpoint, const Sink& sink) {
 
 namespace {
 
-/// Requires: all of the preamble.
+/// Requires: the span has the whole preamble.
 std::uint32_t version_in(std::span<const std::byte> preamble) {
     std::uint32_t version = 0;
     std::memcpy(&version, preamble.data() + magic.size(), sizeof version);

@@ -14,7 +14,7 @@
 /// The bytes of a checkpoint, by FORMAT.md. Pure; folder.cpp handles files.
 namespace ddprun::checkpoint {
 
-/// Why bytes are not a checkpoint.
+/// Why bytes are no valid checkpoint.
 enum class Fault {
     not_a_checkpoint = 1,
     cut_short,
@@ -26,10 +26,11 @@ enum class Fault {
 };
 
 error_code make_error_code(Fault fault);
-/// Whether the file is whole and the checkpoint another model's.
+/// True when the file is whole but its checkpoint belongs to another model.
 bool does_not_fit(const Failure& failure);
 
-/// The newest that is read. A file has the oldest that has all it needs.
+/// The newest version that can be read. A file is written in the oldest version that has all
+/// features it needs.
 inline constexpr std::uint32_t format_version = 2;
 inline constexpr std::size_t max_text_count = 65'536;
 inline constexpr std::size_t max_tensor_count = 1'048'576;
@@ -40,7 +41,7 @@ inline constexpr std::size_t max_dimension_count = 16;
 /// Up to and including the file size.
 inline constexpr std::size_t preamble_bytes = 20;
 
-/// Calls `call` with a value of the C++ type; of types that no checkpoint has, it does not.
+/// Calls `call` with a value of the C++ type; does nothing for types that no checkpoint has.
 template <class Call>
 void with_type(ElementType type, Call call) {
     switch (type) {
@@ -60,24 +61,24 @@ void with_type(ElementType type, Call call) {
     }
 }
 
-/// Of an element; 0 for a type that no checkpoint has.
+/// Bytes of one element; 0 for a type that no checkpoint has.
 std::size_t bytes_of(ElementType type);
 
 /// Refuses a type that no checkpoint has.
 Result<> check_types(std::span<const TensorView> views);
 
-/// Refuses, with the name in the context, what `decode` would not accept: a shape that does not
-/// fit, a duplicate name, a text that is too long.
+/// Refuses what `decode` would not accept, with the name in the context: a shape that does not fit,
+/// a duplicate name, a text that is too long.
 Result<> check(const Checkpoint& checkpoint);
 
 /// Takes the next bytes of a file; they are valid during the call.
 using Sink = std::function<Result<>(std::span<const std::byte>)>;
 
-/// The file, one piece after the other: values come from where they are, so that the whole is
-/// never in memory. Ends with the first error of `sink`. Requires: `check` has no objection.
+/// Passes the file to `sink` piece by piece. Values are not copied first, so the whole file is
+/// never in memory. Ends with the first error of `sink`. Requires: `check` succeeds.
 Result<> encode(const Checkpoint& checkpoint, const Sink& sink);
 
-/// How long the file is that begins with these bytes. Lets a reader refuse a file of another size
+/// The size of the file that begins with these bytes. Lets a reader refuse a file of another size
 /// before it reads it.
 Result<std::uint64_t> file_size_in(std::span<const std::byte> preamble);
 
@@ -92,37 +93,37 @@ struct PartHeader {
     PartOfTensor part;
 };
 
-/// Of the numbers of a part: those that are kept, and where.
+/// Which numbers of a part are kept, and where.
 struct PartRange {
     std::uint64_t first = 0;
     std::uint64_t count = 0;
     void* target = nullptr;
 };
 
-/// The range to keep of a part, within it. An error makes the file unfit, with the context as the
+/// Returns the range of a part to keep. An error makes the file unfit, with the context as the
 /// reason.
 using PlaceOfPart = std::function<Result<PartRange>(const PartHeader&)>;
 
-/// Where the values of a checkpoint go that is decoded.
+/// Where the values of a decoded checkpoint go.
 struct Destination {
-    /// The tensors that are not returned but written here. A file without one of them, or with
-    /// another type or count, is unfit.
+    /// These tensors are written here and not returned. A file is unfit when one is missing or has
+    /// another type or count.
     std::span<const TensorTarget> targets{};
-    /// No value is kept: to find out whether the file is whole, and fits.
+    /// No value is kept: only checks whether the file is whole and fits.
     bool is_check = false;
-    /// Null: parts of tensors are kept as tensors.
+    /// Null: parts are kept as tensors.
     PlaceOfPart place_of_part = {};
 };
 
-/// Decodes a file of that size, first byte included, which is never in memory as a whole. Any
-/// bytes give a checkpoint or a reason; never allocates more than a few times their size. The
-/// reason is the first error of `source` where it has one.
+/// Decodes a file of that size, first byte included, without holding it in memory as a whole. Any
+/// input gives a checkpoint or an error; allocations stay within a few times its size. The first
+/// error of `source`, if any, is the error returned.
 Result<Checkpoint> decode(
     const Source& source, std::uint64_t file_size, const Destination& destination = {});
 /// The same from memory.
 Result<Checkpoint> decode(std::span<const std::byte> file, const Destination& destination = {});
 
-/// Of the values' type and count; nothing when the product of the dimensions overflows.
+/// The number of values of this shape; none when the product of the dimensions overflows.
 std::optional<std::uint64_t> count_of(const std::vector<std::uint64_t>& shape);
 
 }  // namespace ddprun::checkpoint

@@ -10,15 +10,15 @@ namespace ddprun::checkpoint {
 /// The files of one save of all ranks.
 struct ShardSet {
     Position position;
-    /// By index of the file: which rank reads it.
+    /// By index of the file: the rank that reads it.
     std::vector<int> readers;
 
     ShardName name_of(std::size_t index) const { return {position, readers.size(), index}; }
     bool operator==(const ShardSet&) const = default;
 };
 
-/// The sets of which each file is in the list of some rank, newest first. Of several ranks that
-/// have the same files each reads some of them.
+/// The sets whose files are all in the lists of some ranks, newest first. Ranks that have the same
+/// files share the reading.
 std::vector<ShardSet> complete_sets(const std::vector<std::vector<ShardName>>& names_by_rank);
 
 }  // namespace ddprun::checkpoint

@@ -26,9 +26,9 @@ using checkpoint::ShardName;
 using checkpoint::ShardSet;
 using checkpoint::SharedFile;
 
-/// A text of each file of a set: the same in all, and another one in every save.
+/// The key of a text that is the same in all files of a set and different in every save.
 constexpr const char* save_key = "ddprun.save";
-/// Of a rank's list of files, the newest.
+/// A rank offers at most so many files, its newest.
 constexpr std::size_t most_names = 65'536;
 
 /// The error of the lowest rank that has one, on every rank; empty when none has.
@@ -47,7 +47,7 @@ void throw_first_failure(const ProcessGroup& group, std::string mine) {
     if (!failure.empty()) throw Error(failure);
 }
 
-/// What all ranks get of rank 0 before they write.
+/// What rank 0 sends to all ranks before they write.
 struct SaveHead {
     std::uint64_t round = 0;
     std::uint64_t step = 0;
@@ -68,7 +68,7 @@ SaveHead head_from_rank_0(const ProcessGroup& group, const Checkpoint& checkpoin
     return {numbers[0], numbers[1], numbers[2]};
 }
 
-/// Why this is no list of parts, or nothing.
+/// Why this is no valid list of parts; empty when it is one.
 std::string fault_of(const std::vector<TensorPart>& parts) {
     std::set<std::string> names;
     for (const auto& part : parts) {
@@ -91,7 +91,7 @@ void add_parts(Checkpoint& checkpoint, const std::vector<TensorPart>& parts) {
                 {part.name, part.values, part.count, part.type, {part.begin, part.whole_count}});
 }
 
-/// Why the file was not written, or nothing.
+/// Why the file was not written; empty when it was.
 std::string written(const std::string& folder, const std::string& path, const Checkpoint& own) {
     if (const auto valid = checkpoint::check(own); !valid)
         return "the checkpoint cannot be written: " + valid.error().context;
@@ -102,8 +102,8 @@ std::string written(const std::string& folder, const std::string& path, const Ch
     return result ? "" : "the checkpoint was not saved: " + result.error().describe();
 }
 
-/// Removes old files, and unfinished ones: no rank is writing. A failure to remove one does not end
-/// the training run.
+/// Removes old and unfinished files. No rank is writing at this time. A failure to remove a file
+/// does not end the training run.
 void prune(const std::string& folder, const Position& newest, std::size_t keep) {
     checkpoint::Listing listing;
     try {
@@ -174,8 +174,8 @@ public:
             places_[parts[i].name] = i;
     }
 
-    /// Each rank checks its files. Throws Error on every rank when the set is whole and does not
-    /// fit.
+    /// Each rank checks the files it reads. Throws Error on every rank when the set is whole and
+    /// does not fit.
     Verdict check(std::vector<std::string>* passed_over) {
         std::string unfit_text;
         std::string damage;
@@ -204,7 +204,8 @@ public:
         return Verdict::whole;
     }
 
-    /// What rank 0 gave to `save`. The parts are in their memory.
+    /// Returns rank 0's checkpoint as it was given to `save`, and writes the parts into their
+    /// memory.
     Checkpoint load() {
         Checkpoint first;
         std::fill(counts_.begin(), counts_.end(), 0);
@@ -232,7 +233,7 @@ private:
         return number > 0;
     }
 
-    /// Keeps nothing, and counts the elements of each tensor.
+    /// Keeps no values, and counts the elements of each tensor.
     Result<Checkpoint> read(std::size_t index) {
         auto file = checkpoint::FileReader::open(path_of(index));
         if (!file) return file.error();
@@ -277,7 +278,7 @@ private:
                     "': the checkpoint does not fit the model");
     }
 
-    /// The range of a file's part that this rank holds.
+    /// The part of a file's range that this rank holds.
     Result<PartRange> kept(const PartHeader& part) {
         const auto place = places_.find(part.name);
         if (place == places_.end()) return PartRange{};
@@ -327,7 +328,8 @@ private:
     const ShardSet& set_;
     const std::vector<TensorPart>& parts_;
     std::map<std::string, std::size_t> places_;  // by name
-    /// By tensor: elements in the files that this rank checked; then, those that it has loaded.
+    /// Element counts by tensor: first those in the files that this rank checked, later those that
+    /// it has loaded.
     std::vector<std::uint64_t> counts_;
 };
 
@@ -358,7 +360,7 @@ std::string ShardedFolder::save(
             static_cast<std::uint64_t>(group.rank())});
     throw_first_failure(group, written(path_, path, checkpoint));
     prune(path_, position, keep_);
-    group.barrier().wait();  // or the next save of another rank would be pruned here
+    group.barrier().wait();  // else another rank's next save could be pruned here
     return path;
 }
 

@@ -21,7 +21,7 @@ namespace {
 using checkpoint::Position;
 using checkpoint::SharedFile;
 
-/// What a rank offers: its newest file not known to be damaged.
+/// A rank's offer: its newest file not known to be damaged.
 struct Offer {
     enum class Kind : std::int64_t { nothing, file, failure };
 
@@ -50,7 +50,7 @@ std::vector<Offer> gather(const ProcessGroup& group, const Offer& mine) {
     return offers;
 }
 
-/// The first rank that has the newest; null when no rank has any.
+/// The first rank with the newest checkpoint; null when no rank has any.
 const Offer* best_of(const std::vector<Offer>& offers) {
     const Offer* best = nullptr;
     for (const auto& offer : offers)
@@ -70,7 +70,7 @@ void throw_first_failure(
     throw Error("rank " + std::to_string(found->rank) + ": " + text);
 }
 
-/// The file of the rank with the best offer, and how long it is: whole, as far as that rank knows.
+/// The file of the best offer and its size. It is whole as far as that rank knows.
 struct Chosen {
     static constexpr std::int64_t is_damaged = 0;
     static constexpr std::int64_t is_unfit = -1;
@@ -95,7 +95,7 @@ Chosen choose(
     } else if (const auto rewound = file->rewind(); !rewound) {
         chosen.why = rewound.error().describe();
     } else {
-        // The file that was checked, also when its name is another file's by now.
+        // Uses the file that was checked, even if its name belongs to another file by now.
         chosen.size = static_cast<std::int64_t>(file->size());
         chosen.file.emplace(std::move(*file));
     }
@@ -140,7 +140,7 @@ std::optional<CheckpointFolder::Found> load_newest(
             chosen = choose(folder.path(), best->position, targets);
             if (chosen.size == Chosen::is_damaged && passed_over != nullptr)
                 passed_over->push_back(chosen.why);
-            mine.pop_front();  // if it is damaged, what comes next
+            mine.pop_front();  // if this file is damaged, the next one is offered
         }
         group.broadcast(&chosen.size, 1, best->rank).wait();
         if (chosen.size == Chosen::is_damaged) continue;

@@ -24,11 +24,11 @@ inline std::string send(const ProcessGroup& group, std::string text, int root) {
     return text;
 }
 
-/// A file of `root` that all ranks read together: a piece is in memory at a time. All read the same
-/// number of bytes.
+/// A file of `root` that all ranks read together, with one piece in memory at a time. All read the
+/// same number of bytes.
 class SharedFile {
 public:
-    /// `file`: on the root only.
+    /// `file` is given on the root only.
     SharedFile(const ProcessGroup& group, int root, std::uint64_t size, FileReader* file)
         : group_(group),
           root_(root),
@@ -51,7 +51,7 @@ private:
     /// How many bytes of a file one collective carries.
     static constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 
-    /// The last byte of a message is 1 when the root could not read what belongs before it.
+    /// The last byte of a message is 1 when the root could not read the bytes before it.
     Result<> next() {
         const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(left_, piece_bytes));
         message_.resize(bytes + 1);

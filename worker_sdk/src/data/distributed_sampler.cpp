@@ -55,13 +55,14 @@ void DistributedSampler::set_shares(std::vector<std::uint64_t> shares) {
     samples_per_step_ = sum;
 }
 
-/// Requires: shares.
+/// Requires: there are shares.
 DistributedSampler::Steps DistributedSampler::steps() const {
     const auto left = remaining();
     const auto own = shares_.begin() + static_cast<std::ptrdiff_t>(rank_);
     const auto before = std::accumulate(shares_.begin(), own, std::uint64_t{0});
     const auto rest = drop_last_ ? 0 : left % samples_per_step_;
-    // Both factors are below 2^32. Rounding the bounds, not the counts, uses each sample once.
+    // Both factors are below 2^32. Rounding the bounds instead of the counts assigns each sample
+    // exactly once.
     const auto last_before = rest * before / samples_per_step_;
     const auto last_end = rest * (before + *own) / samples_per_step_;
     return {left / samples_per_step_, before, last_before, last_end - last_before};
@@ -97,7 +98,7 @@ std::vector<std::uint64_t> DistributedSampler::indices() const {
     const auto first = std::min(sample_count_, state_.consumed) + rank_;
     std::vector<std::uint64_t> mine(size());
     for (std::uint64_t i = 0; i < mine.size(); ++i)
-        // Past its end the order begins again: that is PyTorch's padding, of any length.
+        // The index wraps around at the end of the order: that is PyTorch's padding, of any length.
         mine[i] = order[(first + i * world_size_) % sample_count_];
     return mine;
 }
@@ -142,8 +143,9 @@ std::vector<std::uint64_t> shares_by_speed(
         const auto part = std::floor(static_cast<double>(samples_per_step) * speed / sum);
         shares.push_back(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(part)));
     }
-    // Rounding down leaves fewer samples than ranks; each goes to the rank that then still ends
-    // first. A rank that gets 1 for less than 1 takes it from the rank that would end last.
+    // Rounding down leaves fewer samples than there are ranks; each goes to the rank that would
+    // still end first with it. A rank whose share was raised to 1 takes that sample from the rank
+    // that would end last.
     auto given = std::accumulate(shares.begin(), shares.end(), std::uint64_t{0});
     const auto time_with = [&](std::size_t rank, std::uint64_t share) {
         return static_cast<double>(share) / speeds[rank];

@@ -27,7 +27,7 @@ public:
                 threads_.push_back(start_thread([this] { serve(); }));
             } catch (const Error&) {
                 if (threads_.empty()) throw;
-                return;  // fewer threads make the same items
+                return;  // fewer threads can make the same items
             }
         }
     }

@@ -11,9 +11,9 @@ class Arena {
 public:
     virtual ~Arena() = default;
 
-    /// Zeroed, whole pages. Null when this kind is exhausted.
+    /// Zeroed, whole pages. Null when the arena is exhausted.
     virtual void* take(std::size_t bytes) = 0;
-    /// Whether ordinary memory may be used instead when it is exhausted.
+    /// Whether ordinary memory may be used when the arena is exhausted.
     virtual bool has_substitute() const { return true; }
     virtual void give_back(void* data, std::size_t bytes) = 0;
 };

@@ -72,7 +72,7 @@ struct Product {
     }
 };
 
-/// `a` when it is NaN, because then no comparison holds; `b` when `b` is NaN.
+/// Returns `a` when it is NaN, because then no comparison is true; `b` when `b` is NaN.
 struct Minimum {
     template <class T>
     static T apply(T a, T b) {
@@ -87,7 +87,7 @@ struct Maximum {
     }
 };
 
-/// The average of a sum over that many ranks.
+/// The average of a sum over `world_size` ranks.
 template <class T>
 T divided(T sum, int world_size) {
     if constexpr (std::is_unsigned_v<T>)

@@ -15,7 +15,7 @@ namespace ddprun::groups {
 
 namespace {
 
-/// Of a few milliseconds' resolution: it costs a tenth of an exact one.
+/// The coarse clock, of a few milliseconds' resolution, costs a tenth of an exact one.
 std::int64_t now_ms() {
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
@@ -76,13 +76,13 @@ void append_line(std::string& text, const CallTrace::Entry& entry) {
     text += R"(, "ended_ms": )" + std::to_string(entry.ended_ms) + "}\n";
 }
 
-/// Of a trace that was cut short: a next one would begin within its last line. It stays where
-/// another group has written behind it.
+/// Removes a trace that was only partly written: the next one would begin within its last line. It
+/// stays when another group has written behind it.
 void remove_end(int file, off_t bytes) {
     struct stat status {};
     const auto end = ::lseek(file, 0, SEEK_CUR);
     if (::fstat(file, &status) != 0 || status.st_size != end) return;
-    // Without success the trace stays cut short, which its reader reports.
+    // When this fails, the trace stays incomplete, which its reader reports.
     [[maybe_unused]] const auto ignored = ::ftruncate(file, end - bytes);
 }
 

@@ -28,15 +28,15 @@ public:
         std::int32_t receiver;
         std::uint64_t count;
         std::uint64_t sequence;
-        /// Since 1970; 0 for `ended` while it has not.
+        /// Milliseconds since 1970; `ended` is 0 until the call ends.
         std::int64_t launched_ms;
         std::int64_t ended_ms;
     };
 
     CallTrace();
 
-    /// Returns the number of the entry, from 1 on. The other functions ignore 0, and an entry that
-    /// later ones have replaced.
+    /// Returns the number of the entry, from 1 on. The other functions ignore 0 and the number of
+    /// an entry that has been overwritten.
     std::uint64_t launched(const Collective& collective);
     void running(std::uint64_t number);
     void ended(std::uint64_t number, bool is_success);
@@ -47,12 +47,12 @@ public:
 private:
     Entry* find(std::uint64_t number);
 
-    /// Not initialized: pages of calls that never come cost nothing.
+    /// Not initialized, so that unused entries cost no memory.
     std::unique_ptr<Entry[]> entries_;
     std::uint64_t count_ = 0;
 };
 
-/// Of which group and rank a trace is.
+/// The group and rank that a trace belongs to.
 struct TraceTitle {
     int rank = 0;
     int world_size = 1;
@@ -62,13 +62,14 @@ struct TraceTitle {
     std::string error;
 };
 
-/// As in the file (docs/sdk-call-trace.md).
+/// The text of the file (docs/sdk-call-trace.md).
 std::string text_of(const TraceTitle& title, const std::vector<CallTrace::Entry>& calls);
 
-/// Where the file belongs: beside the error file, where that has a folder of its own. Else empty.
+/// The path of the trace: beside the error file, when that has its own folder. Else empty.
 std::string trace_path(const std::string& error_file);
 
-/// Adds the text to the file, with one write. False when it cannot; then nothing is added.
+/// Appends the text to the file with one write. When that fails, returns false and nothing is
+/// appended.
 bool append_trace(const std::string& path, const std::string& text);
 
 }  // namespace ddprun::groups

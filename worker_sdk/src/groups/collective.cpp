@@ -72,7 +72,7 @@ auto agreed(const Collective& collective) {
         collective.sequence};
 }
 
-/// The bytes of a buffer of this rank, which it has where it is not null.
+/// The bytes of a buffer that this rank has; null when it has none.
 struct Span {
     std::uintptr_t begin;
     std::size_t bytes;
@@ -163,8 +163,7 @@ bool lacks_buffer(const Collective& collective, int rank) {
     return false;
 }
 
-/// What is wrong with the counts of parts, and with buffers that may be null where no part has
-/// elements.
+/// Checks the counts of parts, and the buffers, which may be null when no part has elements.
 Outcome check_parts(const Collective& collective, int rank, int world_size) {
     const auto& counts = *collective.counts;
     const auto ranks = static_cast<std::size_t>(world_size);

@@ -13,20 +13,20 @@
 
 namespace ddprun::groups {
 
-/// How many elements each part has, of all_gather_v and all_to_all_v.
+/// The number of elements of each part of an all_gather_v or all_to_all_v.
 struct PartCounts {
-    /// Of the input: one for each rank; of all_gather_v the own one alone.
+    /// Parts of the input, one for each rank; for all_gather_v only this rank's own.
     std::vector<std::size_t> sent;
-    /// Of the output: one for each rank.
+    /// Parts of the output, one for each rank.
     std::vector<std::size_t> received;
 };
 
 /// One collective as a value.
 ///
-/// `data` is the buffer that reduce and broadcast work on in place, that recv fills, and the output
-/// of the others; `input` is the input of the others, and of send. An all_reduce has an input where
-/// it is not in place. `count` is as in the public API: the elements that one rank sends to one
-/// other rank.
+/// `data` is the buffer on which reduce and broadcast work in place, which recv fills, and which is
+/// the output of the other collectives. `input` is the input of those others and of send. An
+/// all_reduce has an input unless it is in place. `count` is as in the public API: the number of
+/// elements that one rank sends to one other rank.
 struct Collective {
     enum class Kind : std::uint32_t {
         all_reduce,
@@ -48,25 +48,27 @@ struct Collective {
     Kind kind = Kind::barrier;
     ElementType type = ElementType::uint8;
     Op op = Op::sum;
-    /// Of send and recv: the sender.
+    /// For send and recv: the sender.
     int root = 0;
-    /// Of send and recv.
+    /// For send and recv: the receiver.
     int receiver = 0;
     const void* input = nullptr;
     void* data = nullptr;
-    /// Of all_gather_v and all_to_all_v: of the largest part, once the ranks have compared.
+    /// For all_gather_v and all_to_all_v: the count of the largest part, once the ranks have
+    /// compared.
     std::size_t count = 0;
-    /// Of these two. Null: the step in which the ranks compare their counts, an all_gather.
+    /// For all_gather_v and all_to_all_v. Null in the first step, an all_gather in which the ranks
+    /// compare their counts.
     std::shared_ptr<const PartCounts> counts{};
     /// On GPUs: the CUDA stream whose work precedes this collective.
     void* stream = nullptr;
-    /// On GPUs, of all_reduce, broadcast, all_gather and split: buffers are in host memory.
+    /// On GPUs, for all_reduce, broadcast, all_gather and split: buffers are in host memory.
     bool is_on_host = false;
 
-    /// Which collective on its group this is, from 1; of send and recv, which message between these
-    /// two in this direction.
+    /// The number of this collective in its group, from 1. For send and recv: the number of the
+    /// message between these two ranks in this direction.
     std::uint64_t sequence = 0;
-    /// For a step of another call: the tag of that call. 0: its own tag.
+    /// In a step of another call: the tag of that call. Else 0, and the collective has its own tag.
     std::uint32_t tag = 0;
 
     bool has_part_counts() const {
@@ -84,14 +86,14 @@ struct Collective {
 /// float32", "message 3 from rank 0 to rank 1: 10 int32". Ranks whose texts differ have a mismatch.
 std::string describe(const Collective& collective);
 
-/// What must be the same on all ranks, in binary.
+/// Compares all that must be the same on all ranks.
 bool is_same_call(const Collective& a, const Collective& b);
 
-/// 32 bits of the above. Between hosts they are in the header of each step, so that bytes of
-/// another call are never taken for those of this one.
+/// A 32-bit hash of that. Between hosts each step's header has it, so that bytes of another call
+/// are never mistaken for this one's.
 std::uint32_t tag_of(const Collective& collective);
 
-/// The error that this rank can detect alone: sizes, pointers, root, peer.
+/// Checks what one rank can check alone: sizes, pointers, root, peer.
 Outcome check(const Collective& collective, int rank, int world_size);
 
 }  // namespace ddprun::groups

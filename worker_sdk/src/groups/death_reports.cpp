@@ -21,7 +21,7 @@ DeathReports::DeathReports(const World& world, std::vector<int> members)
     : members_(std::move(members)),
       world_size_(world.world_size),
       round_(world.round) {
-    // Agents write only into their own stores, and only they set an incarnation.
+    // Agents write only into their own stores, and only agents set an incarnation.
     if (!world.incarnation.empty() && !world.rank_0_hosts_store)
         key_ = store_names::deaths(world.incarnation, world.round, world.restart_count);
 }
@@ -45,7 +45,8 @@ void DeathReports::require_no_deaths(Store& store) const {
     try {
         error = look(store, waiting_times::store_answer_timeout);
     } catch (const Timeout&) {
-        // The store, or this process, was stopped for a moment; throws when it is stopped for long.
+        // The store or this process was stopped for a moment. This throws when the store stays
+        // silent.
         store.check({key_});
     }
     if (error) throw_error(*error, round_);
@@ -57,7 +58,8 @@ std::string DeathReports::await(
     Clock::time_point until,
     const std::function<void()>& check) const {
     using namespace waiting_times;
-    // All ranks together query the store about as often, however many they are.
+    // The interval grows with the number of ranks, so that the total rate of queries stays the
+    // same.
     const auto interval = std::clamp(
         milliseconds(world_size_), shortest_death_check_interval, longest_death_check_interval);
     for (;;) {
@@ -66,7 +68,7 @@ std::string DeathReports::await(
             return store.get(key, std::min(left, interval));
         } catch (const Timeout& thrown) {
             if (key_.empty())
-                store.check({key});  // throws when it is silent for long
+                store.check({key});  // throws when the store is silent for long
             else
                 require_no_deaths(store);
             check();

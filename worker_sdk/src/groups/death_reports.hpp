@@ -13,25 +13,26 @@
 
 namespace ddprun::groups {
 
-/// Which ranks of a group have died: the agent of a node writes it into the round's store before it
-/// signals any other worker because of it. Other launchers write no such reports.
+/// Reads which ranks of a group have died. A node's agent writes a death into the round's store
+/// before it signals other workers because of it. Other launchers write no such reports.
 ///
 /// A value; any thread.
 class DeathReports {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// `members` are the group's ranks in the world; none: the whole world.
+    /// `members` are the group's ranks in the world; empty means the whole world.
     DeathReports(const World& world, std::vector<int> members);
 
-    /// Requests reports from the agents. One rank of the round is enough.
+    /// Requests reports from the agents. A request by one rank of the round is enough.
     void ask(Store& store) const;
     /// The rank of the group that died first. Requires: this rank has requested reports.
     std::optional<GroupError> look(Store& store, std::chrono::milliseconds at_most) const;
-    /// Throws PeerLost when a rank of the group has died, if the store answers.
+    /// Throws PeerLost when a rank of the group has died. Does nothing when the store does not
+    /// answer.
     void require_no_deaths(Store& store) const;
-    /// Waits for a key that another rank of the group sets; throws PeerLost when one of them has
-    /// died instead, Timeout, and what `check` throws, which is called now and then.
+    /// Waits for a key that another rank of the group sets. Throws PeerLost when a rank of the
+    /// group has died instead, Timeout, and the error of `check`, which is called now and then.
     std::string await(
         Store& store,
         const std::string& key,
@@ -46,8 +47,8 @@ private:
     int round_;
 };
 
-/// The first of a list of dead ranks ("5 3") that is in the group, as its rank in the group.
-/// Without `members` the group is the world, of that size.
+/// Takes a list of dead ranks ("5 3") and returns the first that is in the group, as its rank in
+/// the group. Without `members` the group is a world of that size.
 std::optional<int> first_of_group(
     const std::string& deaths, const std::vector<int>& members, int world_size);
 

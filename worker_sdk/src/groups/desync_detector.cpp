@@ -12,7 +12,7 @@ namespace {
 
 using waiting_times::store_answer_timeout;
 
-/// The same for all ranks that are at the same point of the program.
+/// A text that is equal for all ranks at the same point of the program.
 std::string place_of(const Collective& collective) {
     const auto number = std::to_string(collective.sequence);
     if (!collective.is_point_to_point()) return number;
@@ -105,7 +105,7 @@ std::optional<GroupError> DesyncDetector::first_report() {
 }
 
 Store& DesyncDetector::connection() {
-    // The program's own connection may be waiting for a key at this moment, without a limit.
+    // A separate connection, since the program's own may be waiting for a key without a limit.
     if (!own_connection_) own_connection_ = store_.reconnect(store_answer_timeout);
     return *own_connection_;
 }

@@ -12,8 +12,8 @@
 
 namespace ddprun::groups {
 
-/// What the ranks of a group report to each other through the store about errors, and what agents
-/// report there about deaths: the answers to a FailureDetector's questions.
+/// Reads and writes reports in the store: what the ranks of a group report to each other about
+/// errors, and what agents report about deaths. It answers a FailureDetector's questions.
 ///
 /// Determines why a collective takes long: did another rank make a different call? Ranks that
 /// disagree may send each other nothing and only wait; so the first rank that waits long
@@ -28,15 +28,15 @@ public:
 
     DesyncDetector(Store store, std::string prefix, int rank, DeathReports deaths);
 
-    /// The first report of a rank, else the first death.
+    /// Returns the first report of a rank, else the first death.
     Answer read_reports(Queue queue);
-    /// This rank has been waiting for `collective`. Returns a report, or a rank that is in another
-    /// call.
+    /// For when this rank has been waiting for `collective` for long. Returns a report, or a rank
+    /// that is in another call.
     Answer compare(Queue queue, const Collective& collective);
     /// The ranks of `ranks` that have not compared while waiting for `collective`: they are gone,
-    /// have not waited long, or are outside the call.
+    /// have not waited long, or are in another call.
     Answer read_waiters(Queue queue, const Collective& collective, const std::vector<int>& ranks);
-    /// Of several reports the first counts.
+    /// Only the first of several reports is kept.
     void publish(const GroupError& error);
 
 private:

@@ -24,8 +24,8 @@ std::string in_milliseconds(Duration length) {
     return std::to_string(count) + " ms";
 }
 
-/// A rank that times out leaves, and must not be reported as lost because of it; a loss without a
-/// rank is of no use to the others.
+/// A rank that times out leaves, and must not be reported as lost because of that; a loss without a
+/// rank does not help the others.
 bool is_worth_a_report(const GroupError& error) {
     return !error.ranks.empty() || error.kind == ErrorKind::timeout;
 }
@@ -71,7 +71,7 @@ void FailureDetector::on(WaitSeen fact, Instant, Effects&) {
     const auto* known = std::get_if<Waiting>(&here);
     const bool is_new = known ? known->since < fact.since : std::holds_alternative<Idle>(here);
     if (!is_new || verdict_) return;
-    const auto broken = known ? known->broken : std::nullopt;  // of a call, whichever wait it has
+    const auto broken = known ? known->broken : std::nullopt;  // whichever wait the call has
     here = Waiting{fact.since, first_questions(fact.queue, fact.since), broken};
 }
 
@@ -90,7 +90,7 @@ void FailureDetector::on(ProcessesEnded fact, Instant now, Effects& out) {
     auto* const naming = std::get_if<Naming>(&here);
     if (!waiting && !naming) return;
     if (!has_settled(waiting ? waiting->ended_since : naming->ended_since, now)) return;
-    // It may have ended for a reason that it reported.
+    // The rank may have ended for a reason that it reported.
     confirm(fact.queue, loss_of({fact.ranks.front()}, " (its process ended)"), out);
 }
 
@@ -127,7 +127,7 @@ void FailureDetector::on(CallFailed fact, Instant now, Effects& out) {
     const bool is_loss = error.kind == ErrorKind::peer_lost;
     const bool is_timeout = error.kind == ErrorKind::timeout;
     if (!is_loss && !is_timeout) {
-        // Only the ranks of this host, or the rank that has compared, see it.
+        // Only the ranks of this host see the mismatch, or only the rank that has compared.
         if (error.kind == ErrorKind::mismatch && settings_.has_reports)
             out.push_back(Publish{error});
         const bool may_have_a_reason =
@@ -210,7 +210,8 @@ void FailureDetector::on(WaitersRead fact, Instant now, Effects& out) {
         if (!error.ranks.empty()) error.text += "; nothing was heard of " + text_of(error.ranks);
         return confirm(fact.queue, std::move(error), out);
     }
-    // One of the lost ranks has reported a long wait: it may have timed out, and it reports why.
+    // One of the lost ranks has reported a long wait: it may have timed out, and then it reports
+    // the reason.
     const bool does_one_wait = fact.silent.size() < asking->asked.size();
     if (does_one_wait)
         name(fact.queue, std::move(error), now, out);
@@ -228,7 +229,7 @@ void FailureDetector::on(StoreUnreachable fact, Instant now, Effects& out) {
 
 FailureDetector::Schedule FailureDetector::first_questions(Queue queue, Instant since) const {
     using namespace waiting_times;
-    // Connections that are being made do not break.
+    // Connections that are still being made are not counted as broken.
     if (settings_.way == Way::gpus || queue == Queue::group)
         return {
             since + first_report_check_after, first_report_check_after, longest_report_interval};

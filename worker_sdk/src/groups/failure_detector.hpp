@@ -80,7 +80,8 @@ public:
         Instant since;
         bool operator==(const WaitEnded&) const = default;
     };
-    /// Of ranks that the call needs: a pidfd fired, or the rank has left. Repeated while it holds.
+    /// Ranks that the call needs have ended: a pidfd fired, or the rank has left. Repeated while it
+    /// holds.
     struct ProcessesEnded {
         Queue queue;
         std::vector<int> ranks;
@@ -99,7 +100,7 @@ public:
         GroupError mismatch;
         bool operator==(const CallsDiffer&) const = default;
     };
-    /// To some peer, during this call of the queue. Repeated while it holds.
+    /// The connection to some peer broke during this call of the queue. Repeated while it holds.
     struct ConnectionBroke {
         Queue queue;
         std::uint64_t call;
@@ -109,7 +110,7 @@ public:
     struct CallFailed {
         Queue queue;
         GroupError error;
-        /// Ranks that a Timeout without names may be about.
+        /// Ranks that a Timeout without names may have been caused by.
         std::vector<int> suspects{};
         bool operator==(const CallFailed&) const = default;
     };
@@ -132,7 +133,7 @@ public:
         std::string text;
         bool operator==(const StoreLost&) const = default;
     };
-    /// By this rank itself.
+    /// This rank itself aborted the group.
     struct Aborted {
         bool operator==(const Aborted&) const = default;
     };
@@ -156,7 +157,7 @@ public:
         GroupError mismatch;
         bool operator==(const DesyncSeen&) const = default;
     };
-    /// The ranks of the question that have not waited long in the same call.
+    /// Which of the asked ranks have not waited long in the same call.
     struct WaitersRead {
         Queue queue;
         std::vector<int> silent;
@@ -190,7 +191,7 @@ public:
         Queue queue;
         bool operator==(const ReadReports&) const = default;
     };
-    /// The same, and then write this rank's call and compare.
+    /// Like ReadReports; then writes this rank's call and compares it with the others'.
     struct CompareCalls {
         Queue queue;
         bool operator==(const CompareCalls&) const = default;
@@ -200,7 +201,7 @@ public:
         std::vector<int> ranks;
         bool operator==(const AskWaiters&) const = default;
     };
-    /// In the store, unless another report is there.
+    /// Writes the error into the store, unless another report is there.
     struct Publish {
         GroupError error;
         bool operator==(const Publish&) const = default;
@@ -211,7 +212,7 @@ public:
         GroupError error;
         bool operator==(const Found&) const = default;
     };
-    /// So that the call fails and reports which peers are gone.
+    /// Breaks this rank's connections, so that the call fails and reports which peers are gone.
     struct BreakConnections {
         bool operator==(const BreakConnections&) const = default;
     };
@@ -230,7 +231,7 @@ public:
     std::optional<Instant> next_deadline() const;
     std::optional<Instant> next_deadline(Queue queue) const;
 
-    /// Why the group has ended, once that is decided.
+    /// Why the group has ended; none until that is decided.
     const std::optional<GroupError>& verdict() const { return verdict_; }
 
 private:
@@ -251,12 +252,12 @@ private:
         std::optional<Break> broken{};
         std::optional<Instant> ended_since{};
     };
-    /// The store is asked which of `asked` wait in the same call.
+    /// Asks the store which of `asked` wait in the same call.
     struct Asking {
         GroupError error;
         std::vector<int> asked;
     };
-    /// Until then a report may name the lost rank, or the reason.
+    /// Until this ends, a report may still name the lost rank or the reason.
     struct Naming {
         GroupError error;
         Instant until;
@@ -265,7 +266,7 @@ private:
         int looks;
         std::optional<Instant> ended_since;
     };
-    /// The reports are read a last time, before it is final.
+    /// Reads the reports a last time before the error is final.
     struct Confirming {
         GroupError error;
     };
@@ -303,7 +304,7 @@ private:
     const Settings settings_;
     std::array<State, queue_count> states_{};
     std::optional<GroupError> verdict_;
-    /// What this rank observes of peers after that may only be caused by its own abort.
+    /// After that, what this rank observes of peers may be caused by its own abort.
     bool is_broken_here_ = false;
 };
 

@@ -82,7 +82,7 @@ Outcome FailureMonitor::renew(const Wait& wait) {
     return {};
 }
 
-/// At a limit of threads the waits that renew themselves make the checks.
+/// When no thread can be started, the waits that renew themselves make the checks.
 void FailureMonitor::look_without_thread(Lock& lock, Clock::time_point now) {
     is_served_by_caller_ = true;
     drop_expired(now);
@@ -93,7 +93,7 @@ void FailureMonitor::look_without_thread(Lock& lock, Clock::time_point now) {
     end_service();
 }
 
-/// The next caller with a failure to explain serves.
+/// The next caller with a failure to explain takes over the work.
 void FailureMonitor::end_service() {
     is_served_by_caller_ = false;
     decided_.notify_all();
@@ -131,7 +131,7 @@ GroupError FailureMonitor::explain(const Wait& wait, GroupError error, std::vect
             });
             continue;
         }
-        // At a limit of threads this one does the work, until there is a verdict.
+        // When no thread can be started, this caller does the work until there is a verdict.
         is_served_by_caller_ = true;
         serve(lock, [this] { return is_closing_ || verdict_; });
         end_service();
@@ -156,7 +156,7 @@ void FailureMonitor::note_abort() {
     handle(FailureDetector::Aborted{});
 }
 
-/// Requires: the mutex.
+/// Requires: the mutex is held.
 FailureMonitor::Effects FailureMonitor::handle(FailureDetector::Event fact) {
     Effects effects;
     detector_.handle(std::move(fact), instant_of(Clock::now()), effects);
@@ -164,7 +164,7 @@ FailureMonitor::Effects FailureMonitor::handle(FailureDetector::Event fact) {
     return effects;
 }
 
-/// Or a caller that serves. Requires: the mutex.
+/// Or a caller that does the thread's work. Requires: the mutex is held.
 bool FailureMonitor::has_thread() {
     if (thread_.joinable() || is_served_by_caller_) return true;
     try {
@@ -237,7 +237,7 @@ void FailureMonitor::end_call(Lock& lock, const Wait& wait) {
     lock.lock();
 }
 
-/// Also runs the effects of the answers. True when one of them is the verdict.
+/// Also runs the effects of the answers. Returns true when one of them is the verdict.
 bool FailureMonitor::perform_all(Lock& lock, Effects effects, const Wait& wait) {
     bool is_decided = false;
     while (!effects.empty()) {
@@ -260,7 +260,7 @@ bool FailureMonitor::perform_all(Lock& lock, Effects effects, const Wait& wait) 
     return is_decided;
 }
 
-/// Without the mutex: the store may be slow.
+/// Runs without the mutex, since the store may be slow.
 std::optional<FailureDetector::Event> FailureMonitor::perform(
     const FailureDetector::Effect& effect, const Collective& collective) {
     using Answer = std::optional<FailureDetector::Event>;
@@ -279,14 +279,14 @@ std::optional<FailureDetector::Event> FailureMonitor::perform(
                 settings_.desync->publish(order.error);
                 return {};
             },
-            // These are for the callers of `find`, `must_break_connections` and `explain`.
+            // The callers of `find`, `must_break_connections` and `explain` handle these effects.
             [](const FailureDetector::Found&) -> Answer { return {}; },
             [](const FailureDetector::BreakConnections&) -> Answer { return {}; },
             [](const FailureDetector::Decided&) -> Answer { return {}; }},
         effect);
 }
 
-/// Requires: the detector has one, or the thread is at work on it.
+/// Requires: the detector has a verdict, or the thread is at work on it.
 GroupError FailureMonitor::await_verdict(Lock& lock) {
     give_out_verdict();
     decided_.wait(lock, [&] { return verdict_.has_value(); });

@@ -37,15 +37,16 @@ public:
         Way way = Way::memory;
         /// Null: no rank and no agent writes reports.
         std::unique_ptr<DesyncDetector> desync{};
-        /// The ranks on this host whose processes have ended. Null: detected elsewhere.
+        /// Returns the ranks on this host whose processes have ended. Null when another part
+        /// detects them.
         std::function<std::vector<int>()> ended_processes{};
     };
 
-    /// A thread's wait, in that queue.
+    /// A wait of a thread in this queue.
     struct Wait {
         Queue queue = Queue::group;
         Clock::time_point since{};
-        /// Of the queue, unless that is `group`.
+        /// The collective that the queue performs; not set when the queue is `group`.
         Collective collective{};
     };
 
@@ -60,27 +61,29 @@ public:
     void at_verdict(std::function<void(const Collective&, const GroupError&)> call) {
         at_verdict_ = std::move(call);
     }
-    /// Ends the thread. Requires: no call is being explained. After it there is no new verdict.
+    /// Ends the thread. Requires: no call is being explained. There is no new verdict afterwards.
     void stop();
 
     /// The error with which waits have to end, if there is one.
     Outcome verdict() const;
 
-    /// The wait continues: until it ends, or is not renewed by this call for a moment, reasons to
-    /// end it are checked. Returns the verdict, if there is one.
+    /// Reports that the wait continues. Reasons to end it are checked until it ends or is not
+    /// renewed for a moment. Returns the verdict, if there is one.
     Outcome renew(const Wait& wait);
     void end(const Wait& wait);
-    /// A connection to some peer has ended. True when all must be closed, so that the call fails.
+    /// A connection to some peer has ended. Returns true when all connections must be closed, so
+    /// that the call fails.
     bool must_break_connections(const Wait& wait);
 
-    /// Why a call failed that the transport reports as failed. Waits for reports, seconds at most.
+    /// Returns why a call failed for which the transport reported `error`. Waits for reports, a few
+    /// seconds at most.
     GroupError explain(const Wait& wait, GroupError error, std::vector<int> suspects = {});
     /// The error with which ranks of one host fail on this fact: `ProcessesEnded`, `PeersLate` or
     /// `CallsDiffer`.
     GroupError find(FailureDetector::Event fact);
-    /// The group has ended because of this: `WaiterTimedOut`, `KeyMissing` or `StoreLost`.
+    /// Ends the group because of this fact: `WaiterTimedOut`, `KeyMissing` or `StoreLost`.
     GroupError decide(FailureDetector::Event fact);
-    /// By this rank.
+    /// This rank itself aborts the group.
     void note_abort();
 
 private:
@@ -88,7 +91,7 @@ private:
     using Effects = std::vector<FailureDetector::Effect>;
     struct Watched {
         Wait wait;
-        /// None: until it is decided.
+        /// None until it is decided.
         std::optional<Clock::time_point> expires_at;
     };
     /// A failed call, and the detector's questions about it.

@@ -32,7 +32,7 @@ void bring_input(const Collective& collective) {
         std::memcpy(collective.data, collective.input, collective.bytes());
 }
 
-/// In a world of one, whose own parts have to fit together too.
+/// Performs the call in a world of one, where this rank's own parts must fit together too.
 Outcome perform_alone(const Collective& collective) {
     if (collective.has_part_counts())
         if (auto differs = mismatch_of_counts(collective, counts_to_compare(collective, 1), 1))
@@ -47,7 +47,7 @@ milliseconds left_of(milliseconds timeout, Group::Clock::time_point start) {
     return std::max(timeout - passed, 1ms);
 }
 
-/// The tag of the second step of a call whose first one has the call's own.
+/// The tag of the second step of a call; the first step has the call's own tag.
 std::uint32_t second_tag_of(const Collective& collective) {
     return tag_of(collective) ^ 0x9e3779b9;
 }
@@ -149,8 +149,8 @@ void Group::launch(Collective collective, Ticket& ticket) {
     lane.wake();
 }
 
-/// Begins the ticket if it is the next one; then only its end remains to be waited for. A usage
-/// error is thrown.
+/// Begins the ticket if it is the next one; afterwards only its end must be awaited. A usage error
+/// is thrown.
 void Group::begin(std::unique_lock<std::mutex>& lock, Ticket& ticket, bool is_next) {
     const auto transport = transport_;
     lock.unlock();
@@ -271,7 +271,7 @@ void Group::await_opened() {
     std::unique_lock lock(mutex_);
     const auto is_over = [&] { return is_open_ || dead_; };
     while (!work_done_.wait_for(lock, waiting_times::connection_check_interval, is_over)) {
-        // Without a transport it is being opened, which ends by itself.
+        // Without a transport the group is still being opened, which ends by itself.
         if (!transport_) continue;
         lock.unlock();
         if (auto verdict = monitor_->renew(wait)) abort(std::move(*verdict));
@@ -292,8 +292,9 @@ void Group::work_through(Lane& lane) {
     }
 }
 
-/// False when the group is closing and nothing is left. A quick ticket is taken only when it is
-/// seen twice: `begun_when_seen` is how many tickets had left the queue the first time.
+/// Returns false when the group is closing and nothing is left. A quick ticket is taken only when
+/// it is seen twice: `begun_when_seen` is the number of tickets that had left the queue at the
+/// first time.
 bool Group::await_ticket(
     std::unique_lock<std::mutex>& lock, Lane& lane, std::optional<std::uint64_t>& begun_when_seen) {
     auto launched_when_seen = launched_.collectives;
@@ -337,7 +338,7 @@ void Group::perform_front(std::unique_lock<std::mutex>& lock, Lane& lane, millis
     finish(ticket, std::move(outcome));
 }
 
-/// Requires: the mutex.
+/// Requires: the mutex is held.
 void Group::finish(Ticket& ticket, Outcome outcome) {
     // The first of several errors counts: an abort makes the collective fail as well.
     if (outcome && !dead_) dead_ = outcome;
@@ -364,7 +365,7 @@ Outcome Group::run(const Ticket& ticket, milliseconds timeout) {
 
 Outcome Group::run_in(
     Transport& transport, const Collective& collective, milliseconds timeout) const {
-    // NCCL takes an input, and compares nothing.
+    // NCCL reads a separate input, and compares nothing.
     if (settings_.backend == Backend::nccl) return transport.run(collective, timeout);
     bring_input(collective);
     if (!collective.has_part_counts()) return transport.run(collective, timeout);
@@ -391,7 +392,7 @@ Outcome Group::end_by(const Collective& collective, GroupError error, Transport&
         const FailureMonitor::Wait wait{queue_of(collective), Clock::now(), collective};
         return placed(collective, monitor_->explain(wait, std::move(error)));
     });
-    transport.abort();  // makes the peers fail too, which may be waiting for this rank
+    transport.abort();  // the peers may be waiting for this rank; the abort makes them fail too
     return outcome;
 }
 

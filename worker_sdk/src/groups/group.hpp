@@ -22,13 +22,13 @@
 namespace ddprun::groups {
 
 /// The implementation of a ddprun_group: a queue of collectives and a thread that opens the
-/// transport and then performs them in order; sends and receives each get a queue and a thread with
-/// the first of them. These threads block all signals, so handlers run on the program's own threads
-/// and a write to a dead peer raises no SIGPIPE.
+/// transport and then performs them in order; sends and receives each get their own queue and
+/// thread at the first such call. These threads block all signals, so handlers run on the program's
+/// own threads and a write to a dead peer raises no SIGPIPE.
 ///
 /// Waking a thread takes longer than a small collective in shared memory. So a waiting thread
-/// performs calls that have not begun, where the transport allows it; and for a quick call the
-/// group's thread is not even woken, but takes it when no thread has waited for it for a
+/// performs calls that have not begun, where the transport allows it. For a quick call the group's
+/// thread is not even woken: it takes the call only when no thread has waited for it for a
 /// millisecond or two. A call that a transport can begin without waiting begins when it is
 /// launched; then only its end is waited for.
 ///
@@ -41,9 +41,9 @@ public:
 
     using Settings = GroupSettings;
 
-    /// Runs `open` and then connects the transport, on the group's thread, and waits for it; throws
-    /// its error. Without `monitor` the
-    /// group creates one without a store; without `config` it has no sub-groups.
+    /// Runs `open` and connects the transport, on the group's thread, and waits for that; throws
+    /// its error. Without `monitor` the group creates one that has no store; without `config` it
+    /// has no sub-groups.
     static std::shared_ptr<Group> create(
         Settings settings,
         std::function<Opened()> open,
@@ -60,13 +60,13 @@ public:
 
     const Settings& settings() const { return settings_; }
 
-    /// Queues it. The ticket is the caller's memory, and valid until `wait` has returned or thrown.
-    /// Throws the error of `check`, the group's error, or that of a thread that cannot be started;
-    /// then nothing is queued.
+    /// Queues the collective. The ticket is the caller's memory, and must stay valid until `wait`
+    /// has returned or thrown. Throws the error of `check`, the group's error, or that of a thread
+    /// that cannot be started; then nothing is queued.
     void launch(Collective collective, Ticket& ticket);
     bool is_done(const Ticket& ticket) const;
-    /// Returns or throws (the ticket's error) when the ticket is done, never before. A deadline
-    /// that passes aborts the group with Timeout.
+    /// Returns when the ticket is done, or throws its error; never before. A deadline that passes
+    /// aborts the group with Timeout.
     void wait(const Ticket& ticket, std::optional<Clock::time_point> deadline);
     /// Launches it and waits for it.
     void perform(const Collective& collective);
@@ -77,8 +77,8 @@ public:
     /// For a caller that bypasses the queue. Null in the world of one on host memory. Used for no
     /// longer than the group.
     std::shared_ptr<Transport> transport() const;
-    /// Makes a call that does not go through the queue, once that is empty; nothing is launched
-    /// meanwhile. An error ends the group and is thrown, as in `wait`.
+    /// Makes a call outside the queue once the queue is empty; nothing is launched meanwhile. An
+    /// error ends the group and is thrown, as in `wait`.
     void perform_beside_queue(const std::function<Outcome()>& call);
     /// The GPU that holds the buffers; -1: they are in host memory.
     int device() const;

@@ -30,7 +30,7 @@ struct GroupError {
 /// Nothing, or the error.
 using Outcome = std::optional<GroupError>;
 
-/// The outcome of a call that returns one. An exception (out of memory, for example) is an error
+/// Runs a call that returns an outcome. An exception (out of memory, for example) becomes an error
 /// too: waiting threads must see the end.
 template <class Call>
 Outcome caught(const Call& call) {
@@ -47,12 +47,12 @@ std::string text_of(const std::vector<int>& ranks);
 /// Two ranks, each with its call.
 GroupError mismatch_between(std::string one_side, std::string other_side);
 
-/// A mismatch, a loss or a timeout as text for the store, and back (without the operation, which is
-/// each rank's own); nothing when the text is not one.
+/// Writes a mismatch, a loss or a timeout as text for the store, and reads it back (without the
+/// operation, which differs between ranks). Reading returns none when the text is no such error.
 std::string written(const GroupError& error);
 std::optional<GroupError> error_from_text(const std::string& text);
 
-/// As the exception of the public API.
+/// Throws the error as an exception of the public API.
 [[noreturn]] void throw_error(const GroupError& error, int round);
 
 }  // namespace ddprun::groups

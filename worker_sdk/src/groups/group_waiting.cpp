@@ -35,8 +35,8 @@ void Group::wait(const Ticket& ticket, std::optional<Clock::time_point> deadline
     throw_error(*ticket.outcome, settings_.round);
 }
 
-/// Once, by the first thread that throws the group's error: a file that cannot be written changes
-/// nothing.
+/// Called once, by the first thread that throws the group's error. A file that cannot be written is
+/// ignored.
 void Group::write_trace() {
     const char* const error_file = ::getenv(environment::error_file);
     const auto path = trace_path(error_file ? error_file : "");
@@ -91,8 +91,8 @@ bool Group::may_perform(const Lane& lane) const {
     return transport_ && transport_->is_for_any_thread() && !lane.current && !lane.queue.empty();
 }
 
-/// True when this thread has performed a ticket: this one, or one before it that had only to be
-/// ended.
+/// Returns true when this thread has performed a ticket: this one, or an earlier one that only had
+/// to be ended.
 bool Group::perform_while_waiting(
     std::unique_lock<std::mutex>& lock,
     const Ticket& ticket,

@@ -26,7 +26,7 @@ const void* part(const void* buffer, std::size_t n, std::size_t bytes) {
     return static_cast<const std::byte*>(buffer) + n * bytes;
 }
 
-/// All ranks' elements combined; `of(rank)` is where a rank's are.
+/// Combines the elements of all ranks; `of(rank)` points to a rank's elements.
 template <class Of>
 std::vector<std::byte> combined(const Collective& call, std::size_t ranks, Of of) {
     std::vector<std::byte> result(call.bytes());
@@ -39,7 +39,7 @@ std::vector<std::byte> combined(const Collective& call, std::size_t ranks, Of of
     return result;
 }
 
-/// Of all_gather_v and all_to_all_v.
+/// Performs all_gather_v and all_to_all_v.
 void exchange_parts(const std::vector<Collective>& calls) {
     const auto size = size_of(calls.front().type);
     for (std::size_t from = 0; from < calls.size(); ++from) {
@@ -134,7 +134,7 @@ public:
         return loopback_->run(rank_, collective, timeout);
     }
     void abort() override { loopback_->fail(lost()); }
-    bool is_broken() override { return false; }  // `run` detects it at once
+    bool is_broken() override { return false; }  // `run` detects a broken peer at once
 
 private:
     GroupError lost() const {

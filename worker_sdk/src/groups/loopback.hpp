@@ -17,9 +17,9 @@ namespace ddprun::groups {
 /// call of each rank, by rank; they are equal but for the buffers.
 void perform_together(const std::vector<Collective>& calls);
 
-/// The rendezvous of the ranks of a loopback group, all of them threads of one process. The last to
-/// arrive performs the collective, combining in the order of ranks. The oracle of the tests.
-/// Mismatches are detected at once.
+/// The rendezvous of the ranks of a loopback group, all of them threads of one process. The last
+/// rank to arrive performs the collective, combining in the order of ranks. Tests compare other
+/// transports with it. Mismatches are detected at once.
 class Loopback {
 public:
     explicit Loopback(int world_size);

@@ -8,8 +8,8 @@ namespace ddprun::groups {
 
 namespace {
 
-/// The numbers of all ranks: of each its type, then what it sends to each and receives from each.
-/// All ranks of an all_gather_v list the same counts, in the second half.
+/// The numbers of all ranks: for each rank its type, then what it sends to each rank and what it
+/// receives from each. In an all_gather_v all ranks list the same counts in the second half.
 class Table {
 public:
     Table(const std::vector<std::int64_t>& all, int world_size)

@@ -8,11 +8,12 @@
 
 namespace ddprun::groups {
 
-/// What each rank sends the others before an all_gather_v or all_to_all_v on the cpu: its element
+/// The numbers that the ranks exchange before an all_gather_v or all_to_all_v on the cpu: element
 /// type and counts. All ranks compare the same numbers, so they find the same mismatch.
 std::vector<std::int64_t> counts_to_compare(const Collective& collective, int world_size);
 
-/// The first two ranks that do not fit together. `all` has the numbers of all ranks, in order.
+/// Finds the first two ranks whose numbers do not match. `all` has the numbers of all ranks, in
+/// order.
 Outcome mismatch_of_counts(
     const Collective& collective, const std::vector<std::int64_t>& all, int world_size);
 

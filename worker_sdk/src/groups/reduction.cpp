@@ -13,7 +13,7 @@ namespace ddprun::groups {
 
 namespace {
 
-/// Fits into the L1 cache together with as much of a source.
+/// A block fits into the L1 cache together with an equally long block of a source.
 constexpr std::size_t block_bytes = 8192;
 
 template <class T, class Operation, bool is_average>

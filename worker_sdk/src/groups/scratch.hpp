@@ -6,12 +6,12 @@
 
 namespace ddprun::groups {
 
-/// Memory of changing contents that grows and is kept, so that its pages are touched first only
+/// Temporary memory that grows and is kept, so that its pages are touched for the first time only
 /// once. One thread at a time.
 template <class T>
 class Scratch {
 public:
-    /// Of this size, with any contents; the one before is gone.
+    /// Memory of this size with undefined contents; invalidates the memory returned before.
     T* of(std::size_t count) {
         if (count > count_) {
             memory_.reset();

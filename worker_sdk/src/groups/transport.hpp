@@ -21,23 +21,24 @@ class Transport {
 public:
     virtual ~Transport() = default;
 
-    /// Connects to the peers: called once, and before everything but `abort`. After an error
-    /// connections that are there stay until `abort`: the error is explained to the peers first.
+    /// Connects to the peers. Called once, before everything but `abort`. After an error the
+    /// existing connections stay until `abort`, so that the error can be explained to the peers
+    /// first.
     virtual Outcome connect() { return {}; }
 
-    /// Why this transport cannot perform a collective that `check` accepts, when that is known
-    /// before it begins.
+    /// Why this transport cannot perform a collective that `check` accepts, if that is known before
+    /// it begins.
     virtual Outcome refusal(const Collective&) const { return {}; }
 
-    /// Called when a collective that has a stream is launched: it is ordered after the work that is
-    /// in the stream then, whenever it begins. An error has the effect of an error in `run`, except
-    /// a usage error, which changes nothing.
+    /// Called when a collective with a stream is launched: orders it after the work that is in the
+    /// stream at that time, whenever it begins. An error has the effect of an error in `run`,
+    /// except a usage error, which changes nothing.
     virtual Outcome follow(const Collective&) { return {}; }
 
-    /// Begins a collective, if that takes a few milliseconds at most; `run` then ends it. Between
-    /// the two, others may begin, and earlier ones may end. False: it has not begun, and `run` does
-    /// all of it. Any thread. Requires: all before it in its queue have begun, or are done. An
-    /// error has the effect of an error in `run`.
+    /// Begins a collective if that takes a few milliseconds at most; `run` then ends it. In
+    /// between, others may begin and earlier ones may end. Returns false when it has not begun and
+    /// `run` must do all of it. Any thread. Requires: all before it in its queue have begun, or are
+    /// done. An error has the effect of an error in `run`.
     virtual std::variant<bool, GroupError> begin(const Collective&) { return false; }
 
     /// Returns when the buffers are no longer in use. After an error the transport is dead: the
@@ -46,7 +47,8 @@ public:
     /// (Collective::counts).
     virtual Outcome run(const Collective& collective, std::chrono::milliseconds timeout) = 0;
 
-    /// Makes a `connect` or `run` in progress, and the peers, fail soon. Harmless without one.
+    /// Makes a `connect` or `run` in progress fail soon, here and on the peers. Harmless when none
+    /// is in progress.
     virtual void abort() = 0;
 
     /// True when a connection to some peer has ended. That is no error by itself: a peer that has
@@ -57,7 +59,7 @@ public:
     /// only on the group's.
     virtual bool is_for_any_thread() const { return false; }
 
-    /// Whether `run` ends when its timeout has passed, and not a grace period later.
+    /// Whether `run` ends exactly at its timeout, without a grace period.
     virtual bool keeps_timeout() const { return true; }
 
     /// Whether the collective takes less time than waking a thread for it.

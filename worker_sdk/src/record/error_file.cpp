@@ -21,7 +21,7 @@ constexpr int most_frames = 48;
 constexpr std::size_t stack_room = 8 * 1024;
 
 char path[PATH_MAX];
-/// Static: a handler on a small alternative stack has no room for them.
+/// Static, since a small alternative signal stack has no room for the text.
 ErrorFileText file_text;
 char stack_text[stack_room];
 void* frames[most_frames];
@@ -52,8 +52,8 @@ bool write_error_file(Text message, Text stack) {
     file_text.clear();
     write_error_file_text(file_text, message, stack, static_cast<std::uint64_t>(now.tv_sec));
 
-    // In place, without a temporary file: a process that is killed meanwhile would leave a file
-    // that the launcher does not remove. The launcher ignores a truncated file.
+    // Written in place, not through a temporary file: a process that is killed meanwhile would
+    // leave a file that the launcher does not remove. The launcher ignores a truncated file.
     const int descriptor = ::open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (descriptor < 0) return false;
     const bool is_whole = write_whole(descriptor, file_text.data(), file_text.size()) &&

@@ -6,7 +6,8 @@
 
 namespace ddprun::record_errors {
 
-/// A text in a fixed buffer, cut when that is full. Allocates nothing and is async-signal-safe.
+/// A text in a fixed buffer, cut when the buffer is full. Allocates nothing and is
+/// async-signal-safe.
 template <std::size_t room>
 class FixedText {
 public:
@@ -27,7 +28,7 @@ public:
         while (count > 0)
             add(digits[--count]);
     }
-    /// As the content of a JSON string; bytes beyond ASCII are copied unchanged.
+    /// Appends the text as the content of a JSON string; non-ASCII bytes are copied unchanged.
     void add_quoted(const char* text, std::size_t size, std::size_t most) {
         constexpr const char* hex = "0123456789abcdef";
         if (size > most) size = most;
@@ -58,8 +59,8 @@ private:
 };
 
 /// The error file of PyTorch's `@record`: {"message": {"message": "...", "extraInfo":
-/// {"py_callstack": "...", "timestamp": "..."}}}. Large enough for every text: the texts are cut,
-/// not the file.
+/// {"py_callstack": "...", "timestamp": "..."}}}. The buffer is large enough for every text: texts
+/// are cut, the file never is.
 using ErrorFileText = FixedText<64 * 1024>;
 
 struct Text {
@@ -85,12 +86,12 @@ inline void write_error_file_text(
 /// Reads the path of the error file. Later changes of the environment have no effect.
 void remember_path();
 
-/// Writes the file, over what is there. False when there is no path, or it
-/// cannot be written. For signal handlers too.
+/// Writes the file, replacing its content. Returns false when there is no path or it cannot be
+/// written. For signal handlers too.
 bool write_error_file(Text message, Text stack);
 
-/// The call stack of the caller, a line per frame. For signal handlers, once `prepare_call_stack`
-/// has been called outside of one.
+/// Writes the caller's call stack, a line per frame. For signal handlers, provided that
+/// `prepare_call_stack` was called earlier outside of one.
 void prepare_call_stack();
 Text call_stack();
 

@@ -49,8 +49,8 @@ pid_t this_thread() {
     return static_cast<pid_t>(::syscall(SYS_gettid));
 }
 
-/// False when another thread is recording (this one then waits until it is done, two seconds at
-/// most) or has recorded.
+/// Returns false when another thread has recorded, or is recording (then this one waits until it is
+/// done, two seconds at most).
 bool may_record() {
     pid_t recording = 0;
     if (recorder.compare_exchange_strong(recording, this_thread())) return true;
@@ -63,7 +63,7 @@ bool may_record() {
 }
 
 void record(Text message) {
-    // First without the stack: unwinding can fail in a broken process.
+    // Written first without the stack: unwinding can fail in a broken process.
     write_error_file(message, {});
     const auto stack = call_stack();
     if (stack.size > 0) write_error_file(message, stack);
@@ -87,7 +87,7 @@ void on_fatal_signal(int number, siginfo_t* info, void*) {
     errno = error;
 }
 
-/// The launcher expects PeerLost without "ddprun::".
+/// The launcher expects the name PeerLost without "ddprun::".
 std::string readable(const char* type) {
     int status = 0;
     const std::unique_ptr<char, void (*)(void*)> demangled(
@@ -123,7 +123,8 @@ std::string message_of_current_exception() {
     std::abort();
 }
 
-/// A stack overflow leaves no stack for its handler. Kept until the process ends.
+/// After a stack overflow the handler has no stack, so it gets another one. Kept until the process
+/// ends.
 void give_this_thread_another_stack() {
     stack_t present{};
     if (::sigaltstack(nullptr, &present) == 0 && (present.ss_flags & SS_DISABLE) == 0) return;

@@ -20,7 +20,7 @@ namespace {
 
 namespace environment = ddprun::environment;
 
-/// SIGTERM is a stop under every launcher; the others only under ddprun.
+/// Under every launcher SIGTERM announces a stop; the other signals do so only under ddprun.
 constexpr std::array stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 constexpr double longest_seconds = 1e9;
 
@@ -58,7 +58,7 @@ void listen() {
         if (read.ec == std::errc{} && read.ptr == end && seconds >= 0)
             shutdown_seconds = std::min(seconds, longest_seconds);
     }
-    // All workers of ddprun have the variable, with any value.
+    // All workers of ddprun have this variable, with any value.
     const std::size_t count = timeout ? stop_signals.size() : 1;
     for (std::size_t i = 0; i < count; ++i) {
         ::sigaction(stop_signals[i], nullptr, &before[i]);

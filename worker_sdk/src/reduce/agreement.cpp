@@ -58,7 +58,7 @@ struct Line {
     bool operator==(const Line&) const = default;
 };
 
-/// Empty when there is none.
+/// Empty at the end of the text.
 Line next_line(std::istringstream& text) {
     Line line;
     std::getline(text, line.subject, '\t');
@@ -66,7 +66,8 @@ Line next_line(std::istringstream& text) {
     return line;
 }
 
-/// Whether a text has the first line before the second: parameters, then buffers, then the end.
+/// Whether the first line comes before the second in a text: parameters, then buffers, then the
+/// end.
 bool is_before(const std::string& one, const std::string& other) {
     return other.empty() || (one.rfind("parameter", 0) == 0 && other.rfind("buffer", 0) == 0);
 }
@@ -81,7 +82,8 @@ std::string difference(
 }  // namespace
 
 std::int64_t fingerprint(const void* data, std::size_t bytes) {
-    // Eight bytes at a time: FNV-1a's structure, with a rotation so that high bits matter as well.
+    // Eight bytes at a time: the structure of FNV-1a, with a rotation so that high bits matter as
+    // well.
     const auto* at = static_cast<const unsigned char*>(data);
     std::uint64_t hash = 0xcbf29ce484222325 ^ bytes;
     for (; bytes > 0;) {
@@ -130,7 +132,7 @@ std::string first_difference(const std::string& here, const std::string& on_rank
         if (our.subject.empty() && their.subject.empty()) return {};
         if (our == their) continue;
         if (our.subject == their.subject) return difference(our.subject, our.text, their.text);
-        // One list is shorter than the other.
+        // One of the two lists is shorter.
         const bool is_ours = is_before(our.subject, their.subject);
         return is_ours ? difference(our.subject, our.text, "missing")
                        : difference(their.subject, "missing", their.text);

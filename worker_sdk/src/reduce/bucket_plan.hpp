@@ -34,15 +34,15 @@ struct BucketPlan {
 std::vector<std::size_t> backward_order(std::size_t parameter_count);
 
 /// Walks the parameters in `order` and closes a bucket as soon as it has reached its limit, as
-/// PyTorch does: a bucket exceeds it by less than its last parameter. They lie in memory in that
-/// order, each at a multiple of 64 bytes; the gaps stay zero. Elements are float.
+/// PyTorch does: a bucket exceeds the limit by less than its last parameter. Parameters lie in
+/// memory in that order, each at a multiple of 64 bytes; the gaps stay zero. Elements are float.
 BucketPlan plan_buckets(
     const std::vector<ParameterSpec>& parameters,
     const std::vector<std::size_t>& order,
     const Reducer::Options& options);
 
-/// The same from the last parameter to the first, for memory that holds them from the first to the
-/// last, without gaps.
+/// The same from the last parameter to the first, for memory in which the parameters lie from the
+/// first to the last, without gaps.
 BucketPlan plan_packed_buckets(
     const std::vector<ParameterSpec>& parameters, const Reducer::Options& options);
 

@@ -26,7 +26,7 @@ public:
     }
 
 private:
-    /// Kept from step to step, a place for each bucket.
+    /// The memory is kept from step to step, one piece for each bucket.
     Half* memory_for(const ProcessGroup& group, const GradientBucket& bucket) {
         if (memory_.size() <= bucket.index) memory_.resize(bucket.index + 1);
         auto& place = memory_[bucket.index];
@@ -38,7 +38,7 @@ private:
     std::vector<Memory> memory_;
 };
 
-/// A named type, so that a hook can be tested for it.
+/// A named type, so that code can test whether a hook is of this kind.
 template <class Half>
 struct CompressTo {
     std::shared_ptr<Compression<Half>> state = std::make_shared<Compression<Half>>();

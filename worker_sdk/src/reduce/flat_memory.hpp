@@ -11,7 +11,7 @@
 namespace ddprun::reduce {
 
 /// The memory of a model's parameters, gradients and buffers, the reducer's or the caller's. On a
-/// GPU, operations on gradients are enqueued in `steps`, which is null elsewhere.
+/// GPU, operations on gradients are enqueued in `steps`; elsewhere `steps` is null.
 class FlatMemory {
 public:
     FlatMemory(
@@ -24,11 +24,11 @@ public:
     const std::vector<float*>& parameters() const { return parameters_; }
     float* gradients() const { return gradients_; }
 
-    /// The gaps as well.
+    /// Zeroes the gaps as well.
     void zero_gradients(nccl::DeviceSteps* steps);
 
-    /// The reducer's own memory only: moves the gradients from the layout `before` to `after`, of
-    /// the same size. Waits for the end of that.
+    /// For the reducer's own memory only: moves the gradients from the layout `before` to `after`,
+    /// of the same size. Waits until they are moved.
     void move_gradients(
         const ProcessGroup& group,
         nccl::DeviceSteps* steps,
@@ -41,7 +41,7 @@ public:
 private:
     std::vector<ParameterSpec> specs_;
     std::vector<BufferSpec> buffers_;
-    Memory parameter_memory_;  // empty when they are the caller's
+    Memory parameter_memory_;  // empty when the caller owns the parameters
     Memory gradient_memory_;
     std::vector<float*> parameters_;
     float* gradients_ = nullptr;

@@ -7,8 +7,8 @@
 
 namespace ddprun::reduce {
 
-/// Collectives on a few values in host memory, also where the group's buffers are on a GPU. Each
-/// waits, and throws like `Work::wait`.
+/// Collectives on a few values in host memory, even when the group's buffers are on a GPU. Each
+/// waits for its end, and throws like `Work::wait`.
 void all_reduce_on_host(
     const ProcessGroup& group, void* data, std::size_t count, ElementType type, Op op);
 void broadcast_on_host(

@@ -6,7 +6,7 @@
 namespace ddprun::reduce {
 
 double sum_of_squares(const float* values, std::size_t count) {
-    // Several partial sums: independent additions.
+    // Several partial sums, so that the additions are independent of each other.
     std::array<double, 8> sums{};
     std::size_t i = 0;
     for (; i + sums.size() <= count; i += sums.size())

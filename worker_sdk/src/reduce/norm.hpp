@@ -5,7 +5,7 @@
 
 namespace ddprun::reduce {
 
-/// The same bits for the same numbers, on every rank and in every run.
+/// Gives the same bits for the same numbers, on every rank and in every run.
 double sum_of_squares(const float* values, std::size_t count);
 
 void scale(float* values, std::size_t count, float factor);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Built with -O3 in every configuration, and without fused multiplications: a compiler may fuse in
-// the vectorized part of a loop and not in its end, and bits would depend on an element's place.
+// Built with -O3 in every configuration, and without fused multiply-add: a compiler may fuse in the
+// vectorized part of a loop but not in its tail, and then the bits would depend on an element's
+// position.
 #include "ddprun/optimizers.hpp"
 
 #include <cmath>

@@ -221,12 +221,12 @@ const float* Reducer::State::enqueue_clip(float max_norm) {
     require_nothing_in_flight("clip_gradients");
     if (!(max_norm > 0)) throw UsageError("clip_gradients needs a norm above zero");
     auto* gradients = memory_.gradients();
-    // The gaps are zero.
+    // The sum may include the gaps, which are zero.
     if (gpu_) {
         guarded([&] { gpu_->clip(gradients, plan_.element_count, max_norm); });
         return gpu_->norm();
     }
-    // In the order of a ShardedOptimizer: both clip by the same bits.
+    // Summed in the order of a ShardedOptimizer, so that both clip by the same bits.
     norm_ = static_cast<float>(std::sqrt(
         reduce::sum_of_squares_by_rank(plan_, static_cast<std::size_t>(group_.size()), gradients)));
     // As PyTorch does it: the small number keeps the result below the bound after rounding.
@@ -266,7 +266,8 @@ void Reducer::State::begin_step(bool no_sync) {
     if (!no_sync && options_.uneven_inputs) announce(group_.rank());
 }
 
-/// Sends every rank whether some rank has a step; the result is there when the step is complete.
+/// Reports to all ranks whether some rank has a step; the result is known when the step is
+/// complete.
 void Reducer::State::announce(std::int64_t active_rank) {
     active_rank_ = active_rank;
     if (gpu_)
@@ -337,7 +338,7 @@ bool Reducer::State::reorder() {
     return true;
 }
 
-/// A step of the other ranks, to which this rank contributes zeros.
+/// Takes part in a step of the other ranks, to which this rank contributes zeros.
 void Reducer::State::shadow_step() {
     memory_.zero_gradients(gpu_.get());
     for (const auto& bucket : plan_.buckets)
@@ -380,7 +381,7 @@ Reducer::Reducer(
     std::vector<ParameterSpec> parameters,
     const Options& options,
     Placement placement) {
-    // Before the checks: if one rank alone refused, the others would wait for it.
+    // Before the checks: if only one rank refused, the others would wait for it.
     reduce::require_same_model(group, parameters, options, placement);
     reduce::check_specs(parameters);
     check_placement(parameters, options, placement);

@@ -31,7 +31,7 @@ public:
             works_.push_back(group.all_reduce(bucket.data, bucket.count, Op::average));
     }
 
-    /// Any other work of the step.
+    /// Adds other work of the step.
     void add(Work work) { works_.push_back(std::move(work)); }
 
     /// Waits in the order of launches. Throws the first error, after all have ended.
@@ -48,7 +48,7 @@ private:
     std::vector<FinishBucket> finishes_;
 };
 
-/// The compressed type, where the hook is one of compress_to_..., else nothing.
+/// The compressed type when the hook is one of compress_to_..., else none.
 std::optional<ElementType> compressed_type(const CommunicationHook& hook);
 
 }  // namespace ddprun::reduce
@@ -120,7 +120,7 @@ private:
     /// On a GPU: the type that gradients are compressed to, if any, and its buffer.
     std::optional<ElementType> wire_type_;
     Memory wire_;
-    std::unique_ptr<nccl::DeviceSteps> gpu_;  // after the memory, which it uses to the end
+    std::unique_ptr<nccl::DeviceSteps> gpu_;  // after the memory, so that it is destroyed first
     std::shared_ptr<int> guards_ = std::make_shared<int>(0);
     /// Set between the first mark of a step and its end.
     std::optional<bool> step_is_no_sync_;

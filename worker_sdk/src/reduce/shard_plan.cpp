@@ -9,7 +9,7 @@ namespace ddprun::reduce {
 
 namespace {
 
-/// One cache line of floats: memory of two ranks' parts is never in the same one.
+/// One cache line of floats, so that parts of two ranks never share one.
 constexpr std::size_t part_alignment = 64 / sizeof(float);
 
 std::size_t padded(std::size_t count, std::size_t ranks) {
@@ -17,7 +17,7 @@ std::size_t padded(std::size_t count, std::size_t ranks) {
     return (count + unit - 1) / unit * unit;
 }
 
-/// The elements of the parameter that lie in the part.
+/// The elements of the parameter that are in the part.
 Piece piece_of(
     std::size_t parameter, std::size_t count, std::size_t offset, const ShardPlan::Part& part) {
     const auto begin = std::clamp(part.offset, offset, offset + count);
@@ -65,7 +65,7 @@ ShardPlan plan_shards(
 double sum_of_squares_by_rank(const BucketPlan& plan, std::size_t ranks, const float* gradients) {
     std::vector<double> sums(ranks);
     for (const auto& bucket : plan.buckets) {
-        // What would be beyond the bucket's end is zero.
+        // Elements beyond the bucket's end count as zero.
         const auto part = padded(bucket.count, ranks) / ranks;
         for (std::size_t rank = 0; rank < ranks; ++rank) {
             const auto begin = std::min(rank * part, bucket.count);

@@ -12,7 +12,7 @@ namespace ddprun::reduce {
 struct Piece {
     std::size_t parameter = 0;
     std::size_t begin = 0;   ///< in the parameter
-    std::size_t count = 0;   ///< may be 0 of a parameter of which the rank owns nothing
+    std::size_t count = 0;   ///< 0 when the rank owns nothing of the parameter
     std::size_t offset = 0;  ///< in flat memory
     std::size_t place = 0;   ///< in the rank's shard
 
@@ -22,8 +22,8 @@ struct Piece {
 /// The buckets of a model, each divided into one part for each rank, and what one rank owns.
 struct ShardPlan {
     BucketPlan flat;
-    /// By bucket: where the rank's part of it begins in flat memory, how long it is (the same on
-    /// every rank), and where it begins in the rank's shard.
+    /// By bucket: the start of the rank's part in flat memory, its length (the same on every rank),
+    /// and its start in the rank's shard.
     struct Part {
         std::size_t offset = 0;
         std::size_t count = 0;
@@ -42,19 +42,20 @@ struct ShardPlan {
 /// multiple of 64 bytes of floats. The flat memory ends with the last bucket's.
 BucketPlan pad_buckets(const BucketPlan& plan, std::size_t ranks);
 
-/// Depends on its arguments alone. The sizes of parts do not depend on the rank.
+/// Depends on its arguments alone. Sizes of parts are the same for all ranks.
 ShardPlan plan_shards(
     const std::vector<ParameterSpec>& parameters,
     const Reducer::Options& options,
     std::size_t rank,
     std::size_t ranks);
 
-/// The sum of squares of a model's gradients, added up as ranks do it that have a part of each
-/// bucket: bucket by bucket what one rank would have, then these sums in the order of ranks. The
-/// same bits as theirs where each parameter begins at a multiple of 64 bytes.
+/// The sum of squares of a model's gradients, added up as by ranks that each have a part of each
+/// bucket: first a sum for each rank over its parts, bucket by bucket, then these sums in the order
+/// of ranks. The bits equal those of such ranks when each parameter begins at a multiple of 64
+/// bytes.
 double sum_of_squares_by_rank(const BucketPlan& plan, std::size_t ranks, const float* gradients);
 
-/// The last step of that.
+/// The last step of `sum_of_squares_by_rank`.
 double sum_in_order(const std::vector<double>& sums);
 
 }  // namespace ddprun::reduce

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* steps_key = "ddprun.optimizer_steps";
 
-/// What an optimizer keeps for each element, as checkpoints call it.
+/// The names in checkpoints of what an optimizer keeps for each element.
 std::vector<std::string> moments_of(const ShardedOptimizer::Options& options) {
     if (std::holds_alternative<AdamW>(options.optimizer)) return {"first", "second"};
     return {"momentum"};
@@ -51,7 +51,7 @@ std::string text_of(const AdamW& adam_w) {
     return text;
 }
 
-/// The options that ranks compare, beside those of buckets.
+/// The options that ranks compare, except those of buckets.
 std::string options_text(
     const std::vector<ParameterSpec>& parameters, const ShardedOptimizer::Options& options) {
     auto text = ", " + std::visit([](const auto& one) { return text_of(one); }, options.optimizer);
@@ -107,7 +107,7 @@ public:
     void check_index(std::size_t parameter) const;
 
 private:
-    /// What has been done with this step's gradients.
+    /// The state of this step's gradients.
     enum class Gradients { incomplete, reduced };
 
     template <class Body>
@@ -126,7 +126,7 @@ private:
 
     bool is_narrow() const { return options_.parameter_type == ElementType::bfloat16; }
     std::size_t parameter_bytes() const { return is_narrow() ? sizeof(BFloat16) : sizeof(float); }
-    /// The elements in flat memory from there on.
+    /// The elements in flat memory from this offset on.
     std::byte* parameters_at(std::size_t offset) const {
         return static_cast<std::byte*>(parameter_memory_.data()) + offset * parameter_bytes();
     }
@@ -139,13 +139,13 @@ private:
     float* gradients_at(std::size_t offset) const {
         return static_cast<float*>(gradient_memory_.data()) + offset;
     }
-    /// The n-th number that is kept for each owned element, from that place of the shard on. The
-    /// masters are behind those of the optimizer.
+    /// The n-th value kept for each owned element, from this place of the shard on. The masters
+    /// follow those of the optimizer.
     float* kept_at(std::size_t n, std::size_t place) {
         return state_.data() + n * plan_.element_count + place;
     }
     std::size_t masters() const { return moments_.size(); }
-    /// Where the values are that are updated.
+    /// The values that an update changes.
     float* values_of(const reduce::Piece& piece) {
         return is_narrow() ? kept_at(masters(), piece.place) : wide_at(piece.offset);
     }
@@ -279,7 +279,7 @@ void ShardedOptimizer::State::reduce_scatter(std::size_t bucket) {
         Op::average));
 }
 
-/// The gradients of the step are averaged when it returns.
+/// When it returns, the gradients of the step are averaged.
 void ShardedOptimizer::State::finish() {
     require_alive();
     if (gradients_ == Gradients::reduced) return;
@@ -291,7 +291,7 @@ void ShardedOptimizer::State::finish() {
         for (auto& work : scatters_)
             work.wait();
         scatters_.clear();
-        // So that the memory of a parameter is never written while it is being sent.
+        // The memory of a parameter must not be written while it is being sent.
         await_parameters();
     });
     gradients_ = Gradients::reduced;
@@ -306,7 +306,7 @@ float ShardedOptimizer::State::clip_gradients(float max_norm) {
     std::vector<double> all(static_cast<std::size_t>(group_.size()));
     guarded([&] { group_.all_gather(&squares, all.data(), 1).wait(); });
     const auto norm = static_cast<float>(std::sqrt(reduce::sum_in_order(all)));
-    // As the Reducer does it.
+    // Computed as in the Reducer.
     if (!(norm <= max_norm))
         for (const auto& part : plan_.parts)
             reduce::scale(gradients_at(part.offset), part.count, max_norm / (norm + 1e-6F));
@@ -315,7 +315,7 @@ float ShardedOptimizer::State::clip_gradients(float max_norm) {
 
 void ShardedOptimizer::State::step(float rate) {
     finish();
-    // The first parameters of the model are in the last bucket, and are needed first.
+    // Starts with the last bucket: it has the model's first parameters, which are needed first.
     for (auto bucket = plan_.flat.buckets.size(); bucket-- > 0;) {
         for (const auto parameter : plan_.flat.buckets[bucket].parameters)
             update(plan_.pieces[parameter], rate);
@@ -357,7 +357,7 @@ void ShardedOptimizer::State::narrow_from_master(const reduce::Piece& piece) {
         narrow[i] = BFloat16(master[i]);
 }
 
-/// Launches the exchange of what the ranks own of the bucket.
+/// Launches the exchange of the parts of the bucket that the ranks own.
 void ShardedOptimizer::State::exchange(std::size_t bucket) {
     if (group_.size() == 1) return;
     const auto& part = plan_.parts[bucket];
@@ -403,7 +403,7 @@ std::vector<TensorPart> ShardedOptimizer::State::tensor_parts() {
 
 std::string ShardedOptimizer::State::save(const ShardedFolder& folder, Checkpoint checkpoint) {
     require_nothing_in_flight("save");
-    await_parameters();  // their owners have them, but a dead peer would be noticed too late
+    await_parameters();  // without it a dead peer would be noticed only after the save
     checkpoint.add(steps_key, static_cast<std::int64_t>(committed_steps_));
     return folder.save(group_, checkpoint, tensor_parts());
 }
@@ -412,7 +412,7 @@ std::optional<Checkpoint> ShardedOptimizer::State::load_newest(
     const ShardedFolder& folder, std::vector<std::string>* passed_over) {
     require_nothing_in_flight("load_newest");
     await_parameters();
-    // An error may leave some of the values written.
+    // An error may leave only some of the values written.
     const bool had_values = std::exchange(has_values_, false);
     auto found = folder.load_newest(group_, tensor_parts(), passed_over);
     if (found) {
@@ -430,7 +430,7 @@ std::optional<Checkpoint> ShardedOptimizer::State::load_newest(
 ShardedOptimizer::ShardedOptimizer(
     ProcessGroup group, std::vector<ParameterSpec> parameters, const Options& options) {
     require_usable(group, options);
-    // Before the checks: if one rank alone refused, the others would wait for it.
+    // Before the checks: if only one rank refused, the others would wait for it.
     reduce::require_same_model(
         group, parameters, bucket_limits(options), Placement{}, options_text(parameters, options));
     reduce::check_specs(parameters);

@@ -106,7 +106,7 @@ private:
     const auto text = "store: " + failure.describe();
     if (failure.code == boost::system::errc::timed_out) throw Timeout(text);
     if (failure.code == client::Error::no_answer) throw Timeout(text);
-    // A key or value beyond the limits; nothing was sent.
+    // A key or value exceeds the limits; nothing was sent.
     if (failure.code.category() == wire::error_category()) throw UsageError(text);
     throw PeerLost(text);
 }

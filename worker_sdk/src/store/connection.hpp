@@ -29,7 +29,7 @@ public:
     virtual bool check(const std::vector<std::string>& keys) = 0;
     virtual bool delete_key(const std::string& key) = 0;
 
-    /// For later calls; a minute at most. Waits for a key have their own timeout.
+    /// The timeout of later replies, a minute at most. A wait for a key has its own timeout.
     virtual void set_reply_timeout(Milliseconds timeout) = 0;
 
     virtual std::string local_address() const = 0;
@@ -39,12 +39,12 @@ public:
 /// The store of a world without a launcher.
 std::shared_ptr<Connection> in_process();
 
-/// Tries until `timeout`, which is then the timeout of each reply; throws PeerLost without an
-/// answer. `keeps` outlives the connection and those made from it.
+/// Tries until `timeout`, which is then the timeout of each reply. Throws PeerLost when the store
+/// does not answer. `keeps` outlives this connection and those made from it.
 std::shared_ptr<Connection> connect(
     const Endpoint& server, Milliseconds timeout, std::shared_ptr<void> keeps = nullptr);
 
-/// The store that the world names: one of the above, after opening the store if this rank hosts it.
+/// Connects to the store that the world names, after opening it if this rank hosts it.
 std::shared_ptr<Connection> connect(const World& world, Milliseconds timeout);
 
 }  // namespace ddprun::store_access

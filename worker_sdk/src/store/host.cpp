@@ -54,7 +54,7 @@ int listen_on(const addrinfo& address, bool is_dual) {
 }
 
 Result<int> open_listener(const std::string& host, std::uint16_t port) {
-    // Where the kernel has no IPv6, the dual-stack wildcard fails and IPv4's is next.
+    // If the kernel has no IPv6, the dual-stack wildcard fails and IPv4's is tried next.
     const std::vector<std::string> hosts =
         host.empty() ? std::vector<std::string>{"::", "0.0.0.0"} : std::vector<std::string>{host};
     int error = EADDRNOTAVAIL;
@@ -127,7 +127,7 @@ private:
         }
     };
 
-    /// The first two are not clients.
+    /// The first two sockets are not clients.
     static constexpr std::size_t first_client = 2;
 
     bool is_over() {
@@ -261,8 +261,8 @@ private:
         client.written = 0;
     }
 
-    /// Closes clients that were silent for too long, and those that are to end and have no output
-    /// left; resumes those whose backlog has been sent.
+    /// Closes clients that were silent for too long, and ending clients without remaining output;
+    /// resumes clients whose backlog has been sent.
     void close_silent() {
         std::vector<std::uint64_t> over;
         std::vector<std::uint64_t> resumed;

@@ -16,7 +16,7 @@ namespace ddprun::store_access {
 /// launcher's (rendezvous/store), on one thread that polls. No Asio: trainers link this. All
 /// signals are blocked on that thread.
 ///
-/// Meant for worlds of some hundred ranks, mostly during start-up.
+/// Meant for worlds of a few hundred ranks, mostly during start-up.
 class StoreHost {
 public:
     /// `host`: a numeric address, or empty for all addresses of this machine. Port 0 takes a free
@@ -25,8 +25,8 @@ public:
 
     StoreHost(const StoreHost&) = delete;
     StoreHost& operator=(const StoreHost&) = delete;
-    /// Lets the clients end first: waits until none is connected, ten seconds at most, and not at
-    /// all during exception handling.
+    /// Lets the clients end first: waits until none is connected, ten seconds at most. During
+    /// exception handling it does not wait.
     ~StoreHost();
 
     std::uint16_t port() const { return port_; }

@@ -38,7 +38,7 @@ bool can_bind(const addrinfo& address) {
     return is_bound;
 }
 
-/// Null when the name means nothing.
+/// Null when the name does not resolve.
 std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> resolve(
     const std::string& host, const std::string& port) {
     addrinfo hints{};

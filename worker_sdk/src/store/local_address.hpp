@@ -12,11 +12,11 @@ namespace ddprun {
 /// Uses the routing table; sends nothing. Empty when there is no route.
 std::string local_address_towards(const Endpoint& server);
 
-/// True when sockets can be bound to it here.
+/// True when sockets of this machine can be bound to it.
 bool is_address_of_this_machine(const std::string& address);
 
-/// Of all interfaces that are up, numeric: addresses that other machines can reach first, loopback
-/// last, no link-local ones (they are valid on one link only).
+/// The numeric addresses of all interfaces that are up: addresses that other machines can reach
+/// first, loopback last, no link-local ones (they are valid on one link only).
 std::vector<std::string> addresses_of_this_machine();
 
 }  // namespace ddprun

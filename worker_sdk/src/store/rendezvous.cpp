@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the ranks of a world find its store, and how rank 0 serves one where no launcher does.
+// How the ranks of a world find its store, and how rank 0 serves one when no launcher does.
 #include "ddprun/error.hpp"
 #include "rendezvous/base/clock.hpp"
 #include "rendezvous/base/random.hpp"
@@ -36,12 +36,12 @@ namespace {
 using namespace std::chrono_literals;
 
 /// The content of the rendezvous file, which rank 0 writes at the path of a `file://` init method:
-/// the addresses of its store. The store has the token too, so another server at an address of an
-/// earlier run, or at an address of another machine on this network, is not mistaken for it.
+/// the addresses of its store. The store has the same token, so that a server of an earlier run, or
+/// of another machine with the same address, is not mistaken for it.
 struct RendezvousPoint {
     std::string token;
     std::uint16_t port = 0;
-    /// In the order in which they are to be tried.
+    /// In the order in which they are tried.
     std::vector<std::string> addresses;
 
     bool operator==(const RendezvousPoint&) const = default;
@@ -103,7 +103,7 @@ std::string to_text(const RendezvousPoint& point) {
     return text + std::string{last_line} + '\n';
 }
 
-/// Nothing when the text is incomplete.
+/// None when the text is incomplete.
 std::optional<RendezvousPoint> parse_rendezvous_point(std::string_view text) {
     if (text.size() > most_bytes || next_line(text) != first_line) return std::nullopt;
     RendezvousPoint point;
@@ -140,7 +140,7 @@ std::string rendezvous_file_at(const std::string& path) {
     return path + (path.back() == '/' ? "" : "/") + name_in_folder;
 }
 
-/// Nothing when there is no file, or an incomplete one.
+/// None when there is no file, or an incomplete one.
 std::optional<RendezvousPoint> read_rendezvous_file(const std::string& file) {
     refresh_folder(file);
     const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -175,7 +175,7 @@ private:
 PublishedRendezvous::PublishedRendezvous(std::string file, RendezvousPoint point)
     : file_(std::move(file)),
       point_(std::move(point)) {
-    // Checked twice: it may just have been removed.
+    // Checked twice, since the file may just have been removed.
     if (!read_rendezvous_file(file_) && exists(file_) && !read_rendezvous_file(file_))
         refuse(
             file_,
@@ -197,7 +197,7 @@ PublishedRendezvous::~PublishedRendezvous() {
     if (read_rendezvous_file(file_) != point_) return;
     const auto aside = file_ + "." + point_.token;
     if (::rename(file_.c_str(), aside.c_str()) != 0) return;
-    // The file of the next run, written just now, is put back, unless there is a newer one already.
+    // The next run has just written its file: puts it back, unless there is a newer one already.
     if (read_rendezvous_file(aside) != point_) ::link(aside.c_str(), file_.c_str());
     ::unlink(aside.c_str());
 }
@@ -212,7 +212,7 @@ std::string fresh_token() {
     return make_nonce(random).to_string();
 }
 
-/// Identifies this process, also against an earlier one with the same pid.
+/// Identifies this process, and differs from an earlier one with the same pid.
 const std::string& process_token() {
     static const std::string token = fresh_token();
     return token;
@@ -249,7 +249,7 @@ struct Hosted {
     std::shared_ptr<StoreHost> host;
     std::unique_ptr<PublishedRendezvous> published;
     Endpoint endpoint;
-    /// 0 until this rank has joined: then no rank is waited for.
+    /// 0 until this rank has joined; no rank is waited for while it is 0.
     std::atomic<int> world_size = 0;
 };
 
@@ -270,7 +270,8 @@ void join(Connection& store, const World& world, const std::string& where, Insta
             where + " has " + size_at_rank_0.substr(0, 32));
 }
 
-/// Retries for a while: a server without an answer may only be stopped. One that refuses has ended.
+/// Retries for a while: a server that does not answer may only be stopped. One that refuses has
+/// ended.
 bool is_alive(const RendezvousPoint& point) {
     const auto until = Clock::now() + waiting_times::silent_server_timeout;
     for (bool may_answer = true; may_answer && Clock::now() < until;) {
@@ -283,7 +284,7 @@ bool is_alive(const RendezvousPoint& point) {
             } catch (const Timeout&) {
                 may_answer = true;
             } catch (const Error&) {
-                // Refused, or without the token.
+                // The server refused, or has another token.
             }
     }
     return false;
@@ -309,7 +310,7 @@ std::shared_ptr<Hosted> host_at_address(const World& world) {
 
 std::shared_ptr<Hosted> host_by_file(const World& world, Instant deadline) {
     const auto file = rendezvous_file_at(world.store_file);
-    // A store that answers belongs to an earlier run that is ending, or to another job.
+    // A store that answers here belongs to an earlier run that is ending, or to another job.
     for (auto point = read_rendezvous_file(file); point && is_alive(*point);
          point = read_rendezvous_file(file)) {
         if (Clock::now() >= deadline)
@@ -335,8 +336,8 @@ std::shared_ptr<Hosted> host_by_file(const World& world, Instant deadline) {
 
 struct HostedLease;
 
-/// What this process hosts, by place. It stays until the process ends: other ranks may already use
-/// the same store for the next group when this one has just left the last.
+/// What this process hosts, by place. It stays until the process ends: when this rank has just left
+/// the last group, other ranks may already use the same store for the next one.
 struct HostedHere {
     struct Place {
         std::shared_ptr<Hosted> hosted;
@@ -371,8 +372,8 @@ HostedHere& hosted_here() {
     return here;
 }
 
-/// What the Stores of one place share. When an exception destroys the last of them, the hosted
-/// store is closed too, so that the other ranks notice.
+/// Shared by the Stores of one place. When an exception destroys the last of them, the hosted store
+/// is closed too, so that the other ranks notice.
 struct HostedLease {
     HostedLease(std::string at, std::shared_ptr<Hosted> what)
         : place(std::move(at)),
@@ -424,7 +425,7 @@ std::shared_ptr<Connection> open_and_join(const World& world, Instant deadline) 
 struct Found {
     /// Null when no address leads to the right store.
     std::shared_ptr<Connection> store;
-    /// A server did not answer in time, and may only be stopped.
+    /// A server did not answer in time, but may only be stopped.
     bool may_answer = false;
 };
 
@@ -439,7 +440,7 @@ Found connect_to(const RendezvousPoint& point) {
         } catch (const Timeout&) {
             found.may_answer = true;
         } catch (const Error&) {
-            // An address that is not reachable from here, or a run that is over.
+            // The address is not reachable from here, or its run is over.
         }
     return found;
 }
@@ -467,7 +468,7 @@ std::shared_ptr<Connection> find_and_join(const World& world, Instant deadline) 
                 join(*store, world, where, deadline);
                 return store;
             }
-            // An earlier finding is kept for a server that only does not answer now.
+            // Keeps an earlier finding when the server merely does not answer now.
             if (problem.empty() || !may_answer)
                 problem = "no rendezvous file of this run's rank 0 at " + world.store_file;
         } catch (const RankTaken&) {
@@ -487,7 +488,7 @@ std::shared_ptr<Connection> connect(const World& world, Milliseconds timeout) {
     if (!world.rank_0_hosts_store) return connect({world.master_addr, world.master_port}, timeout);
     const auto deadline = Clock::now() + timeout;
     auto store = world.rank == 0 ? open_and_join(world, deadline) : find_and_join(world, deadline);
-    // The attempts had a shorter timeout; later replies may take longer.
+    // The attempts used a shorter timeout; later replies may take longer.
     store->set_reply_timeout(timeout);
     return store;
 }

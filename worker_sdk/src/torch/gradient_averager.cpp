@@ -43,7 +43,7 @@ struct Model {
     Placement placement;
 };
 
-/// Parameters that several modules share come once.
+/// A parameter that several modules share is listed once.
 Model model_of(const ::torch::nn::Module& module) {
     Model model;
     std::unordered_set<const void*> seen;
@@ -75,7 +75,7 @@ Reducer::Options reducer_options(const DdpOptions& options) {
     result.first_bucket_bytes = options.first_bucket_bytes;
     result.bucket_bytes = options.bucket_bytes;
     result.find_unused = options.find_unused_parameters;
-    // As in PyTorch: without the whole order there is nothing to go by.
+    // As in PyTorch: without the whole order the gradients cannot be laid out by it.
     result.reorder = !options.find_unused_parameters;
     result.hook = options.hook;
     return result;
@@ -134,13 +134,14 @@ void GradientAverager::backward_is_over() {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
         auto& parameter = parameters_[i];
         const bool has_gradient = std::exchange(parameter.has_gradient, false);
-        // Others used it, so there is a gradient; an unused parameter is left as it was.
+        // Another rank used the parameter, so there is a gradient; an unused parameter is left as
+        // it was.
         const bool is_from_others = !is_no_sync && !has_gradient && reducer_->is_used(i);
         if (have_moved || is_from_others) parameter.tensor.mutable_grad() = view(i);
     }
 }
 
-/// A gradient that autograd made again becomes the view.
+/// When autograd has made a new gradient, the view replaces it.
 void GradientAverager::adopt(std::size_t index) {
     auto& gradient = parameters_[index].tensor.mutable_grad();
     if (gradient.data_ptr() == reducer_->grad(index)) return;

@@ -45,7 +45,7 @@ DeathReports deaths_of(const GroupConfig& config) {
     return {config.world, config.members};
 }
 
-/// For connections of some ranks of the group, this one among them.
+/// For connections between some ranks of the group, including this one.
 TwoLevelTransport::Open open_between_hosts(const GroupConfig& config, bool has_core) {
     const auto address = address_of(config.world, config.store);
     return [address, has_core, config](const std::string& name, const std::vector<int>& ranks) {
@@ -75,8 +75,8 @@ std::shared_ptr<FailureMonitor> monitor_of(const GroupConfig& config, FailureMon
     return std::make_shared<FailureMonitor>(FailureMonitor::Settings{way, reports_of(config), {}});
 }
 
-/// Between GPUs of one host a death is not detected otherwise: their kernels wait for ever. In a
-/// world of one there is no peer to check or to report anything.
+/// Without it a death between GPUs of one host is not detected: the kernels wait for ever. A world
+/// of one has no peer to check or to report to.
 std::shared_ptr<FailureMonitor> monitor_of_gpus(
     const GroupConfig& config, const std::optional<Hosts>& hosts) {
     FailureMonitor::Settings settings{FailureMonitor::Way::gpus, {}, {}};
@@ -99,7 +99,7 @@ Hosts hosts_of(GroupConfig& config) {
     }
 }
 
-/// Between GPUs, also for a world of one: its buffers are in GPU memory, which other backends
+/// Between GPUs. A world of one uses this too: its buffers are in GPU memory, which other backends
 /// cannot access.
 std::shared_ptr<Group> create_over_nccl(
     GroupConfig config, const std::optional<nccl::SplitOff>& split) {
@@ -121,12 +121,12 @@ std::shared_ptr<Group> create_over_nccl(
         config);
 }
 
-/// Each rank sets its own before `Hosts::find`, which ends once all have called it.
+/// Each rank sets its own key before `Hosts::find`, which ends once all have called it.
 std::string wire_key(const GroupConfig& config, int rank) {
     return config.prefix + "wire" + std::to_string(wire_version) + "/" + std::to_string(rank);
 }
 
-/// Ranks of releases that exchange data in another way would wait for each other.
+/// Ranks of releases that exchange data in another way would wait for each other for ever.
 void require_same_wire(GroupConfig& config) {
     std::vector<std::string> keys;
     for (int rank = 0; rank < config.world.world_size; ++rank)
@@ -141,7 +141,7 @@ void require_same_wire(GroupConfig& config) {
         ": they cannot exchange data between hosts");
 }
 
-/// Shared memory where ranks share a host, TCP between hosts.
+/// Shared memory between ranks of a host, TCP between hosts.
 std::shared_ptr<Group> create_on_hosts(GroupConfig config) {
     const auto& world = config.world;
     config.store.set(wire_key(config, world.rank), "");
@@ -163,7 +163,7 @@ std::shared_ptr<Group> create_on_hosts(GroupConfig config) {
     settings.own_host = hosts.own();
     settings.segment = hosts.segment();
     settings.monitor = monitor_of(config, FailureMonitor::Way::hosts);
-    // Alone on its host a rank has a processor.
+    // A rank that is alone on its host always has a processor.
     const bool has_core = !settings.segment || has_processor_for_each(*settings.segment);
     settings.open = open_between_hosts(config, has_core);
     return Group::create(
@@ -173,7 +173,7 @@ std::shared_ptr<Group> create_on_hosts(GroupConfig config) {
         config);
 }
 
-/// Between the numbers of the others there is one without a backend.
+/// The numbers of the backends have a gap.
 bool is_known(Backend backend) {
     switch (backend) {
         case Backend::automatic:
@@ -200,7 +200,7 @@ void check_world(const World& world, Backend backend, std::chrono::milliseconds 
         throw UsageError("a world of several ranks needs a store: set master_addr and master_port");
 }
 
-/// The key prefix of one more group of the whole world.
+/// The key prefix of the next group of the whole world.
 std::string prefix_of_next_group(const World& world, Store& store) {
     const auto round = store_names::round(world.incarnation, world.round, world.restart_count);
     const auto number = store.add(round + "groups/" + std::to_string(world.rank), 1);
@@ -245,8 +245,9 @@ std::vector<int> members_of(int color, const std::vector<Choice>& choices) {
     return members;
 }
 
-/// This rank's part on the GPU. Each part is identified by its lowest rank, and a rank that is in
-/// none forms a part by itself: NCCL may crash on ranks without a color (communicators.hpp).
+/// Splits this rank's part off on the GPU. Each part is identified by its lowest rank. A rank
+/// without a part forms a part by itself, because NCCL may crash on ranks without a color
+/// (communicators.hpp).
 nccl::Communicators::Comm split_on_gpu(
     Group& group, nccl::NcclTransport& transport, const std::vector<int>& members) {
     const int own_rank = group.settings().rank;

@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
-/// Over a network that is not far.
+/// Calls up to this size are quick over a network with a short round trip.
 constexpr std::size_t most_quick_bytes_of_all = 256 * 1024;
 
 int index_of(const std::vector<int>& ranks, int rank) {
@@ -110,7 +110,7 @@ Outcome TwoLevelTransport::reduce_scatter(const Collective& collective, millisec
     auto sum = collective;
     if (sum.op == Op::average) sum.op = Op::sum;
 
-    // Of the ranks of this host, in the leader's memory.
+    // The sums of the ranks of this host, in the leader's memory.
     const auto* sums = static_cast<const std::byte*>(collective.input);
     if (host_) {
         auto step = sum;
@@ -127,7 +127,7 @@ Outcome TwoLevelTransport::reduce_scatter(const Collective& collective, millisec
         if (auto error = here(step, collective, timeout)) return error;
     }
 
-    // Of all ranks: the parts of this host.
+    // The parts of this host, from all ranks.
     std::byte* parts = nullptr;
     if (is_leader()) {
         auto between = sum;
@@ -160,8 +160,8 @@ std::size_t TwoLevelTransport::largest_host() const {
     return largest;
 }
 
-/// One part for each rank, in the order of ranks, as one part for each host, all of equal size,
-/// with the parts of its ranks.
+/// Rearranges one part for each rank, in the order of ranks, into one equally long part for each
+/// host, which has the parts of that host's ranks.
 const std::byte* TwoLevelTransport::by_host(const std::byte* by_rank, std::size_t part_bytes) {
     if (is_by_host_) return by_rank;
     const auto host_bytes = largest_host() * part_bytes;
@@ -170,7 +170,7 @@ const std::byte* TwoLevelTransport::by_host(const std::byte* by_rank, std::size_
         auto* to = sorted + host * host_bytes;
         for (const int rank : settings_.hosts[host])
             to = std::copy_n(by_rank + static_cast<std::size_t>(rank) * part_bytes, part_bytes, to);
-        // Of a smaller host: added up and never used.
+        // Padding of a smaller host: it is added up but never used.
         std::fill(to, sorted + (host + 1) * host_bytes, std::byte{});
     }
     return sorted;
@@ -220,7 +220,7 @@ Outcome TwoLevelTransport::over(
     const Collective& step,
     const Collective& whole,
     milliseconds timeout) {
-    // This may be the only thread of the group that waits for the call.
+    // This may be the only thread of the group that reports this wait.
     const FailureMonitor::Wait wait{queue_of(whole), Clock::now(), whole};
     bool is_long = false;
     const std::function<void()> during_wait = [&] {
@@ -250,9 +250,9 @@ bool TwoLevelTransport::is_quick(const Collective& collective) const {
     return collective.bytes() <= most_quick_bytes_of_all / all_ranks_.size();
 }
 
-/// Which ranks a Timeout may be about: one that was waited for may be waiting itself. Where only
-/// leaders waited, the ranks of this host have arrived; a rank that is late with a message may be
-/// waiting for another one of its host.
+/// Which ranks may have caused a Timeout: a rank that was waited for may be waiting itself. When
+/// only leaders waited, the ranks of this host have arrived. A rank that is late with a message may
+/// be waiting for another rank of its host.
 std::vector<int> TwoLevelTransport::suspects_of(
     const std::vector<int>& waiting, const Collective& whole) const {
     const bool is_message = whole.is_point_to_point();

@@ -21,13 +21,14 @@
 namespace ddprun::groups {
 
 /// Ranks on several hosts: shared memory within each, TCP between the leaders (the first rank of
-/// each host) for all_reduce, reduce_scatter, broadcast and barrier. The other collectives go over
-/// TCP between all ranks, which connect at the first of them; messages to another host over a
-/// connection of their own.
+/// each host) for all_reduce, reduce_scatter, broadcast and barrier. The other collectives use TCP
+/// between all ranks, which connect at the first such call; messages to another host use their own
+/// connection.
 class TwoLevelTransport : public Transport {
 public:
     using Opened = std::variant<std::unique_ptr<WireTransport>, GroupError>;
-    /// For connections of this rank, one of `ranks`, with the others. `name` is the same on all.
+    /// Opens connections from this rank, one of `ranks`, to the others. `name` is the same on all
+    /// of them.
     using Open = std::function<Opened(const std::string& name, const std::vector<int>& ranks)>;
 
     struct Settings {
@@ -41,7 +42,7 @@ public:
 
     explicit TwoLevelTransport(Settings settings);
 
-    /// Of leaders; the other ranks are connected already.
+    /// Connects the leaders; the other ranks are connected already.
     Outcome connect() override;
     Outcome run(const Collective& collective, std::chrono::milliseconds timeout) override;
     void abort() override;
@@ -49,7 +50,7 @@ public:
     bool is_for_any_thread() const override { return true; }
     bool is_quick(const Collective& collective) const override;
     bool keeps_timeout() const override { return false; }
-    /// On this host. (A leader that is late may be waiting for another host.)
+    /// The missing ranks of this host. (A leader that is late may be waiting for another host.)
     std::vector<int> missing() override;
     std::shared_ptr<Arena> arena() override { return host_ ? host_->arena() : nullptr; }
 
@@ -59,7 +60,8 @@ private:
         std::mutex opening;
         // Guarded by it:
         bool is_connected = false;
-        /// Of the first attempt. Another one would publish an address that no peer reads.
+        /// The failure of the first attempt, which is final: another attempt would publish an
+        /// address that no peer reads.
         Outcome failure;
         std::shared_ptr<WireTransport> transport;
     };
@@ -97,9 +99,9 @@ private:
     const Settings settings_;
     std::vector<int> leaders_;
     std::vector<int> all_ranks_;
-    /// Each host has the same number of ranks, and the next ones.
+    /// Whether each host has the same number of ranks, and these are consecutive.
     bool is_by_host_ = false;
-    /// Of a leader's reduce_scatter: the sums of its host, by host, and the parts of its host.
+    /// For a leader's reduce_scatter: its host's sums by host, and the parts of its host.
     Scratch<std::byte> sums_;
     Scratch<std::byte> sorted_;
     Scratch<std::byte> parts_;

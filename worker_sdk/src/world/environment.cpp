@@ -56,7 +56,7 @@ int optional_number(const Lookup& lookup, const char* name, int least, int most,
     return value.empty() ? otherwise : number_between(value, name, least, most);
 }
 
-/// Text that is used in store keys and addresses: printable, without blanks, bounded.
+/// Reads a text that is used in store keys and addresses: printable, without blanks, bounded.
 std::string read_name(std::string_view value, const char* name) {
     for (const char c : value)
         if (c <= ' ' || c > '~') refuse_value(name, "?", "printable characters without blanks");
@@ -66,7 +66,7 @@ std::string read_name(std::string_view value, const char* name) {
     return std::string{value};
 }
 
-/// True when the launcher's four variables are there, false when none is.
+/// True when all four variables of the launcher are set, false when none is; throws otherwise.
 bool has_all_or_none(const Lookup& lookup) {
     const char* missing = nullptr;
     const char* present = nullptr;

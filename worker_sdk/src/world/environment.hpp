@@ -9,8 +9,9 @@
 
 namespace ddprun::environment {
 
-/// `World::from` without the environment: reads and checks each value. An empty variable counts as
-/// not set. Throws UsageError, which names the variable, what it holds and what is accepted.
+/// `World::from` with an explicit environment: reads and checks each value. An empty variable
+/// counts as not set. Throws UsageError, which names the variable, what it holds and what is
+/// accepted.
 World read_world(const Lookup& lookup, const InitMethod& method = {});
 
 /// How many tasks Slurm's "2(x3),1" gives to a node; 0 when the text does not contain the node.

@@ -14,7 +14,7 @@ struct InitMethod {
     enum class Kind { environment, tcp, file };
 
     Kind kind = Kind::environment;
-    /// As given: for messages.
+    /// The text as given, for messages.
     std::string text;
     /// tcp: the address at which rank 0 serves the store.
     Endpoint endpoint;
@@ -24,8 +24,8 @@ struct InitMethod {
     std::optional<int> world_size;
 };
 
-/// Reads `env://`, `tcp://HOST:PORT` and `file:///PATH`, the last two with `?rank=R&world_size=W`
-/// or a part of that. Throws UsageError, which lists the accepted forms.
+/// Reads `env://`, `tcp://HOST:PORT` and `file:///PATH`, the last two optionally with
+/// `?rank=R&world_size=W` or one of these. Throws UsageError, which lists the accepted forms.
 InitMethod parse_init_method(std::string_view text);
 
 }  // namespace ddprun

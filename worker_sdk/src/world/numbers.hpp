@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-/// Decimal digits only: no sign, no blanks, no other characters. Nothing for any other text.
+/// Reads decimal digits only: no sign, no blanks, no other characters. None for any other text.
 inline std::optional<int> digits(std::string_view text) {
     int number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -25,7 +25,7 @@ inline std::optional<int> digits(std::string_view text) {
         name + "=" + std::string{value.substr(0, 64)} + ": expected " + what_is_accepted);
 }
 
-/// The number, or UsageError naming `name` and the range.
+/// Reads the number, or throws UsageError naming `name` and the range.
 inline int number_between(std::string_view value, const std::string& name, int least, int most) {
     const auto number = digits(value);
     if (!number || *number < least || *number > most)

@@ -9,8 +9,8 @@
 
 namespace ddprun::groups {
 
-/// A number in shared memory that one rank increments and others wait for. It wraps around: two
-/// values that are compared are less than half the range apart.
+/// A number in shared memory that one rank increments and others wait for. It wraps around, so
+/// compared values must be less than half the range apart.
 struct alignas(64) Counter {
     std::atomic<std::uint32_t> value;
     std::atomic<std::uint32_t> sleepers;
@@ -21,19 +21,20 @@ struct alignas(64) Counter {
     /// Publishes everything written before, and wakes sleeping ranks.
     void set(std::uint32_t to);
     void wake();
-    /// Sleeps until it is woken, at most that long; not at all once `target` is reached.
+    /// Sleeps until woken, at most `at_most`; not at all once `target` is reached.
     void sleep(std::uint32_t target, std::chrono::milliseconds at_most);
 };
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "it lies between processes");
 
-/// How long to poll a counter before sleeping: a wake-up takes some 50 us, most waits are shorter.
-/// Adapts to each wait. Without a core for each rank polling costs more than it saves.
+/// Decides how long to poll a counter before sleeping: a wake-up takes about 50 us, and most waits
+/// are shorter. Adapts with each wait. Without a core for each rank, polling costs more than it
+/// saves.
 class SpinPolicy {
 public:
     explicit SpinPolicy(bool has_cores) : has_cores_(has_cores) {}
 
-    /// Polls for a while, first without and then with yielding.
+    /// Polls for a while, first without yielding, then with it.
     template <class IsOver>
     bool look(IsOver is_over) {
         for (int round = 0; has_cores_ && round < rounds_; ++round) {
@@ -50,8 +51,8 @@ private:
     static constexpr int fewest_rounds = 8;
     static constexpr int most_rounds = 128;  // some 200 us
 
-    /// Yielding helps while it lets the awaited rank run. A yield that takes long has let another
-    /// process run; then sleeping is faster.
+    /// Yielding helps while it lets the awaited rank run. When a yield takes long, another process
+    /// has run; then sleeping is faster.
     template <class IsOver>
     static bool look_while_yielding(IsOver is_over) {
         const auto until = std::chrono::steady_clock::now() + waiting_times::longest_yield;

@@ -10,7 +10,7 @@
 namespace ddprun::groups {
 
 /// Gives a descriptor to processes of the same user that have a secret name. The name is in the
-/// abstract namespace of unix sockets: nothing in the file system, nothing left behind.
+/// abstract namespace of unix sockets, so no file is created or left behind.
 class Handover {
 public:
     using Clock = std::chrono::steady_clock;
@@ -27,7 +27,7 @@ public:
     /// Gives `descriptor` to one process that connects before `until`; false when none does.
     bool give(int descriptor, Clock::time_point until);
 
-    /// The other side: the descriptor, closed on exec.
+    /// The receiving side: returns the descriptor, closed on exec.
     static std::variant<int, GroupError> take(const std::string& name, Clock::time_point until);
 
 private:

@@ -14,10 +14,10 @@ namespace {
 
 using Kind = Collective::Kind;
 
-/// Smaller ones go through the stages, wherever they are: that saves one synchronization.
-constexpr std::size_t least_direct_bytes = 16 * 1024;
-/// From this size on it is faster that each rank reduces a slice, in spite of one more
+/// Smaller buffers go through the stages even when they are in shared memory: that saves one
 /// synchronization.
+constexpr std::size_t least_direct_bytes = 16 * 1024;
+/// From this size on it is faster when each rank reduces a slice, despite one more synchronization.
 constexpr std::size_t least_sliced_bytes = 16 * 1024;
 constexpr std::size_t cache_line = 64;
 /// Posted by a rank without input.
@@ -40,7 +40,7 @@ void copy_elements(std::byte* to, const std::byte* from, std::size_t bytes) {
     if (bytes > 0 && to != from) ::memcpy(to, from, bytes);
 }
 
-/// Where the n-th of `parts` slices of `count` elements begins.
+/// The start of the n-th of `parts` slices of `count` elements.
 std::size_t slice_start(std::size_t count, std::size_t element_bytes, int n, int parts) {
     const auto line = cache_line / element_bytes;
     const auto lines = (count + line - 1) / line;
@@ -80,8 +80,8 @@ const Posted& HostTransport::posted_by(int rank) const {
     return segment_->seat(rank).calls[call_count_ % 2];
 }
 
-/// Parts of different sizes, through the stages alone. A stage has one part for each rank that
-/// reads it; where all read the same there is one.
+/// Moves parts of different sizes, through the stages alone. A stage has one part for each rank
+/// that reads it, or a single part when all read the same.
 class HostTransport::PartExchange {
 public:
     PartExchange(HostTransport& host, const Collective& call)
@@ -92,7 +92,7 @@ public:
           received_starts_(part_starts(call.counts->received)),
           most_(Segment::stage_bytes / sent_starts_.size() / size_) {}
 
-    /// Elements of each part that one turn moves.
+    /// The number of elements of each part that one turn moves.
     std::size_t most() const { return most_; }
 
     void deposit(std::size_t start, std::uint64_t turn) const {
@@ -154,7 +154,7 @@ bool HostTransport::exchange_parts(const Collective& call, Wait& wait) {
 
 bool HostTransport::perform(const Collective& step, const Collective& whole, Wait& wait) {
     if (step.has_part_counts() && step.counts) return exchange_parts(step, wait);
-    // All may have arrived although one has failed: that is no success.
+    // All may have arrived although one rank has failed: that is no success.
     if (segment_->has_failed()) return false;
     ++call_count_;
     const auto offset = offset_given(step);
@@ -187,7 +187,7 @@ bool HostTransport::perform_direct(const Collective& step, Wait& wait) {
     return meet(wait);
 }
 
-/// Requires: the first chunk is deposited, everywhere.
+/// Requires: every rank has deposited its first chunk.
 bool HostTransport::perform_staged(const Collective& step, Wait& wait) {
     for (std::size_t start = 0;;) {
         const auto chunk = chunk_at(step, start);
@@ -206,7 +206,7 @@ bool HostTransport::perform_staged(const Collective& step, Wait& wait) {
     }
 }
 
-/// Each reduces a slice in its own stage, and fetches the others'.
+/// Each rank reduces a slice in its own stage, and fetches the other slices.
 bool HostTransport::reduce_in_slices(const Collective& step, const Chunk& chunk, Wait& wait) {
     const auto size = size_of(step.type);
     const int ranks = segment_->ranks();
@@ -227,7 +227,7 @@ bool HostTransport::reduce_in_slices(const Collective& step, const Chunk& chunk,
     return true;
 }
 
-/// The same without stages: each reduces a slice from and into the memory of all ranks.
+/// The same without stages: each rank reduces a slice from and into the memory of all ranks.
 void HostTransport::reduce_in_place(const Collective& step) {
     const auto size = size_of(step.type);
     const auto start = slice_start(step.count, size, rank_, segment_->ranks());
@@ -288,7 +288,7 @@ void HostTransport::deposit(const Collective& step, const Chunk& chunk) {
         copy_elements(to, from, bytes);
 }
 
-/// Where rank `from` has its data for rank `to`.
+/// The data of rank `from` for rank `to`.
 std::byte* HostTransport::source(
     const Collective& step, const Chunk& chunk, int from, int to) const {
     const auto part = has_parts(step.kind) ? static_cast<std::size_t>(to) : 0;

@@ -80,7 +80,7 @@ std::vector<int> HostTransport::missing() {
     return named(late);
 }
 
-/// Counts this rank in and waits for the others.
+/// Counts this rank as arrived and waits for the others.
 bool HostTransport::meet(Wait& wait) {
     const auto target = met_count_.load() + 1;
     met_count_.store(target);
@@ -90,7 +90,7 @@ bool HostTransport::meet(Wait& wait) {
     return true;
 }
 
-/// False, with the group failed, when the ranks do not make the same call.
+/// Returns false, with the group failed, when the ranks do not make the same call.
 bool HostTransport::compare(const Collective& mine, const Posted& theirs, int rank) {
     const auto other = collective_from(theirs);
     if (is_same_call(mine, other)) return true;
@@ -102,8 +102,8 @@ bool HostTransport::compare(const Collective& mine, const Posted& theirs, int ra
     return false;
 }
 
-/// Waits until `rank` has incremented `counter` to `target`. False, with the group failed, when it
-/// cannot.
+/// Waits until `rank` has incremented `counter` to `target`. Returns false, with the group failed,
+/// when that cannot happen.
 bool HostTransport::await(Counter& counter, std::uint32_t target, int rank, Wait& wait) {
     const auto is_over = [&] { return counter.has_reached(target) || segment_->has_failed(); };
     if (is_over() || wait.spin_policy.look(is_over)) return counter.has_reached(target);
@@ -118,8 +118,8 @@ bool HostTransport::await(Counter& counter, std::uint32_t target, int rank, Wait
             counter.sleep(target, std::min(left, waiting_times::peer_check_interval));
             continue;
         }
-        // Checked once more: this rank may have been stopped, and the other's last writes can be
-        // read now.
+        // Checked once more: this rank may have been stopped meanwhile, and only now are the
+        // other's last writes visible.
         if (counter.has_reached(target)) continue;
         auto late = late_with(counter, target, rank);
         if (is_over_time) {
@@ -130,11 +130,11 @@ bool HostTransport::await(Counter& counter, std::uint32_t target, int rank, Wait
             fail_by(FailureDetector::ProcessesEnded{queue_of(wait.whole), named(late)});
         }
     }
-    // Data written before the error are valid.
+    // Data written before the error is valid.
     return counter.has_reached(target);
 }
 
-/// The rank may be waiting for its leader, and no other thread of it waits for the call.
+/// The rank may be waiting for its leader, and no other thread of it reports this wait.
 void HostTransport::renew(Wait& wait, std::chrono::steady_clock::time_point now) {
     if (now - wait.renewed < waiting_times::connection_check_interval) return;
     wait.renewed = now;
@@ -142,7 +142,8 @@ void HostTransport::renew(Wait& wait, std::chrono::steady_clock::time_point now)
     monitor_->renew(wait.monitored());
 }
 
-/// All ranks that have not arrived where `rank` has not arrived; of a message, its other end.
+/// All ranks that have not arrived at the point where `rank` is missing; for a message, its other
+/// end.
 std::vector<int> HostTransport::late_with(
     const Counter& counter, std::uint32_t target, int rank) const {
     std::vector<int> late;
@@ -169,7 +170,7 @@ bool HostTransport::send(const Collective& message, Wait& wait) {
     std::size_t left = message.bytes();
     do {
         const auto written = channel.written.value.load();
-        // The piece before the last one is taken.
+        // Waits until the piece before the last one is taken.
         if (!await(channel.taken, written - 1, to, wait)) return false;
         const auto bytes = std::min(left, Channel::piece_bytes);
         channel.calls[written % 2] = posted_from(message, Posted::no_offset);

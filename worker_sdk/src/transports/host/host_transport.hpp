@@ -38,14 +38,14 @@ public:
 
     Outcome run(const Collective& collective, std::chrono::milliseconds timeout) override;
     void abort() override;
-    bool is_broken() override { return false; }  // `run` detects it at once
+    bool is_broken() override { return false; }  // `run` detects a broken peer at once
     bool is_quick(const Collective& collective) const override;
     bool is_for_any_thread() const override { return true; }
     std::vector<int> missing() override;
     std::shared_ptr<Arena> arena() override { return arena_; }
 
-    /// One step of a collective over several hosts: `step` is this host's part, with the root's
-    /// rank in this host; `whole` is the program's call, for comparison and error texts.
+    /// One step of a collective over several hosts: `step` is this host's part, in which the root
+    /// is a rank of this host; `whole` is the program's call, for comparison and error texts.
     Outcome run_step(
         const Collective& step, const Collective& whole, std::chrono::milliseconds timeout);
     /// Ends the group for all ranks of this host.
@@ -59,7 +59,7 @@ private:
         const Collective& whole;
         SpinPolicy& spin_policy;
         std::chrono::milliseconds timeout;
-        /// From the first sleep on.
+        /// Set at the first sleep.
         std::optional<std::chrono::steady_clock::time_point> since{};
         std::chrono::steady_clock::time_point renewed{};
         bool is_monitored = false;
@@ -101,7 +101,7 @@ private:
     std::shared_ptr<FailureMonitor> monitor_;
     Peers peers_;
     std::shared_ptr<SharedArena> arena_;
-    /// Of collectives, sends and receives: each may have a thread of its own.
+    /// For collectives, sends and receives, each of which may have its own thread.
     std::array<SpinPolicy, 3> spin_policies_;
     std::atomic<std::uint32_t> met_count_;
     std::uint64_t call_count_ = 0;

@@ -49,7 +49,7 @@ public:
           ranks_(ranks),
           seat_(static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin())) {}
 
-    /// Null when memory cannot be shared here; the reason is in the store then.
+    /// Null when memory cannot be shared here; the store then has the reason.
     std::shared_ptr<Segment> join() {
         auto segment = seat_ == 0 ? lead() : follow();
         if (segment) segment->close_descriptor();
@@ -179,7 +179,7 @@ std::string Hosts::own_id() {
     if (const char* given = ::getenv(environment::host_id); given && *given) return given;
     std::string boot;
     std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-    // Unix sockets reach as far as the network namespace, pids as far as theirs.
+    // Unix sockets are limited to a network namespace, pids to a pid namespace.
     return boot + " " + link_target("/proc/self/ns/net") + " " + link_target("/proc/self/ns/pid") +
            " " + std::to_string(::geteuid());
 }
@@ -198,7 +198,7 @@ std::vector<int> Hosts::missing(Store& store, const std::string& prefix, int wor
 Hosts Hosts::find(Rendezvous rendezvous, const std::string& prefix, int rank, int world_size) {
     rendezvous.store.set(id_key(prefix, rank), own_id());
     if (rank == 0) {
-        // One rank reads all ids for the others.
+        // One rank reads all ids and publishes them for the others.
         std::vector<std::string> ids;
         for (int other = 0; other < world_size; ++other)
             ids.push_back(rendezvous.await(id_key(prefix, other)));

@@ -19,8 +19,8 @@ class Hosts {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// A rank's id of its host: $DDPRUN_HOST_ID, or the boot, the namespaces and the user. Equal
-    /// ids are a hint: whether memory can be shared is tested.
+    /// The id of a rank's host: $DDPRUN_HOST_ID, or the boot, the namespaces and the user. Equal
+    /// ids are only a hint: whether memory can be shared is tested.
     static std::string own_id();
 
     /// The rendezvous of the group's ranks, and how long they wait for each other.
@@ -28,29 +28,29 @@ public:
         Store store;
         DeathReports deaths;
         Clock::time_point until;
-        /// By these waits.
+        /// Set by these waits.
         std::optional<Clock::time_point> stop_seen_at{};
 
-        /// The value of a key that another rank sets. Throws as `require_still_possible`, and
-        /// Timeout.
+        /// Waits for the value of a key that another rank sets. Throws like
+        /// `require_still_possible`, and Timeout.
         std::string await(const std::string& key);
         /// Throws PeerLost when a rank has died, or a stop was announced: its peers may be gone.
         void require_still_possible();
         void require_no_stop();
     };
 
-    /// Every rank calls it. Determines which ranks share a host, and creates this host's memory.
-    /// Ranks that have equal ids but cannot share memory become separate hosts. Throws what the
-    /// store and `Rendezvous` throw.
+    /// A collective. Determines which ranks share a host, and creates this host's memory. Ranks
+    /// that have equal ids but cannot share memory become separate hosts. Throws what the store and
+    /// `Rendezvous` throw.
     static Hosts find(Rendezvous rendezvous, const std::string& prefix, int rank, int world_size);
 
-    /// The ranks that have not called it, as far as the store answers.
+    /// The ranks that have not called `find`; none when the store does not answer.
     static std::vector<int> missing(Store& store, const std::string& prefix, int world_size);
 
     const std::vector<std::vector<int>>& all() const { return hosts_; }
-    /// Which of them this rank is in.
+    /// The index of this rank's host.
     std::size_t own() const { return own_; }
-    /// Null for a host of one rank.
+    /// Null when the host has one rank.
     const std::shared_ptr<Segment>& segment() const { return segment_; }
 
 private:
@@ -59,9 +59,9 @@ private:
     std::shared_ptr<Segment> segment_;
 };
 
-/// "0,0,1,0": the number of each rank's host, equal ids having equal numbers.
+/// "0,0,1,0": the number of each rank's host. Equal ids have equal numbers.
 std::string host_numbers(const std::vector<std::string>& ids);
-/// The ranks of each number, in order. Empty when the text is not from `host_numbers` for so many
+/// The ranks of each host, in order. Empty when the text is not from `host_numbers` for that many
 /// ranks.
 std::vector<std::vector<int>> ranks_by_host(const std::string& numbers, std::size_t world_size);
 

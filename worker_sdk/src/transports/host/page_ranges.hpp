@@ -12,7 +12,7 @@ class PageRanges {
 public:
     explicit PageRanges(std::size_t bytes);
 
-    /// The start of a free range; nothing when there is none that long.
+    /// Returns the start of a free range; none when no range is that long.
     std::optional<std::size_t> take(std::size_t bytes);
     void give_back(std::size_t start, std::size_t bytes);
 

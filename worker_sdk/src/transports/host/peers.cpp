@@ -19,7 +19,7 @@ Peers::Peers(const Segment& segment, int rank) : segment_(segment) {
     for (int other = 0; other < segment.ranks(); ++other) {
         const auto pid = segment.seat(other).pid.load();
         pids_.push_back(pid);
-        // Closed on exec by default. Where pidfds are forbidden, the pid is used.
+        // Pidfds are closed on exec by default. Where they are forbidden, the pid is used.
         const bool is_needed = other != rank && pid != ::getpid();
         const auto opened = is_needed ? ::syscall(SYS_pidfd_open, pid, 0) : -1;
         descriptors_.push_back(static_cast<int>(opened));

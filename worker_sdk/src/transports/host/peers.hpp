@@ -18,7 +18,7 @@ public:
     Peers& operator=(const Peers&) = delete;
     ~Peers();
 
-    /// It died, or left the group. Its earlier writes are visible after this call.
+    /// True when the rank died or left the group. Its earlier writes are visible after this call.
     bool is_gone(int rank) const;
 
 private:
@@ -26,10 +26,10 @@ private:
 
     const Segment& segment_;
     std::vector<int> pids_;
-    std::vector<int> descriptors_;  // -1: checked by pid
+    std::vector<int> descriptors_;  // -1: the rank is checked by its pid
 };
 
-/// Of these ranks of one host, in the order of their seats, the ones other than `rank` whose
+/// Returns, of these ranks of one host in the order of their seats, those other than `rank` whose
 /// processes have ended.
 std::function<std::vector<int>()> ended_processes_of(
     std::shared_ptr<Segment> segment, std::vector<int> ranks, int rank);

@@ -18,15 +18,15 @@
 
 namespace ddprun::groups {
 
-/// The first page: the rank whose error ended the group.
+/// The first page: the number of the rank whose error ended the group.
 struct Segment::Head {
-    /// That rank + 1; 0 without an error.
+    /// The rank's number + 1; 0 without an error.
     std::atomic<std::uint32_t> failed_by;
 };
 
-/// A page of each rank: the error it had. Complete before the rank's number is in the head, and
-/// never changed after that, so no rank ever reads half of one, not even of a rank that is killed
-/// while it writes.
+/// A page for each rank: its error. It is complete before the rank's number is written into the
+/// head, and never changes afterwards, so no rank ever reads half of it, even when the writer is
+/// killed.
 struct Segment::Note {
     std::int32_t kind;
     std::int32_t rank_count;
@@ -39,7 +39,7 @@ struct Segment::Note {
 namespace {
 
 constexpr std::size_t segment_page = 4096;
-/// A process has 128 TiB of addresses; untouched pages cost nothing else.
+/// A process has 128 TiB of addresses, and untouched pages cost only addresses.
 constexpr std::size_t most_arena_bytes =
     is_sanitized ? std::size_t{1} << 30 : std::size_t{64} << 30;
 constexpr std::size_t most_bytes_of_all_arenas = std::size_t{4} << 40;
@@ -65,7 +65,7 @@ std::size_t arenas_start(std::size_t ranks) {
     return channels_start(ranks) + ranks * ranks * channel_stride;
 }
 
-/// A limit on addresses or files rules out huge ones, even empty.
+/// A limit on address space or file size rules out a huge arena, even if it stays empty.
 std::size_t arena_bytes_here(std::size_t ranks) {
     for (const auto resource : {RLIMIT_AS, RLIMIT_FSIZE}) {
         rlimit limit{};
@@ -138,7 +138,7 @@ std::variant<std::shared_ptr<Segment>, GroupError> Segment::open(int descriptor,
         ::close(descriptor);
         return error;
     }
-    // The core dump of one rank need not contain the others' data.
+    // One rank's core dump need not contain the others' data.
     ::madvise(base, bytes, MADV_DONTDUMP);
     return std::shared_ptr<Segment>(
         new Segment(descriptor, static_cast<std::byte*>(base), bytes, ranks));

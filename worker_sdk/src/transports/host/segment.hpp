@@ -15,7 +15,8 @@
 
 namespace ddprun::groups {
 
-/// The call that a rank is about to make, for the others to compare and to find its memory.
+/// The call that a rank is about to make. The others compare it, and find the rank's memory through
+/// it.
 struct Posted {
     static constexpr std::uint64_t no_offset = ~std::uint64_t{0};
 
@@ -26,7 +27,7 @@ struct Posted {
     std::int32_t receiver;
     std::uint64_t count;
     std::uint64_t sequence;
-    /// The offset of its input in the segment; no_offset when it is elsewhere.
+    /// The offset of the rank's input in the segment; no_offset when the input is elsewhere.
     std::uint64_t offset;
 };
 
@@ -36,15 +37,15 @@ Collective collective_from(const Posted& posted);
 /// Written by one rank and read by all. Initially zero.
 struct Seat {
     Counter arrived;
-    /// Two, alternating: a late rank may still be reading the one before.
+    /// Two, used alternately: a late rank may still be reading the one before.
     std::array<Posted, 2> calls;
     std::atomic<std::int32_t> pid;
     std::atomic<std::uint32_t> has_left;
-    /// One bit for each processor that it may use.
+    /// One bit for each processor that the rank may use.
     std::array<std::uint64_t, 16> processors;
 };
 
-/// From one rank to another: a queue of two pieces. `written` and `taken` count pieces.
+/// A queue of two pieces from one rank to another. `written` and `taken` count pieces.
 struct Channel {
     static constexpr std::size_t piece_bytes = 32 * 1024;
 
@@ -55,23 +56,23 @@ struct Channel {
 };
 
 /// The memory that the ranks of one host share: a seat and two stages for each, a channel for each
-/// pair, and the arenas that `ProcessGroup::allocate` takes from. An anonymous file: it is freed
-/// with the last process that has it, however that ends. Most of its pages are never touched and
-/// then cost nothing.
+/// pair, and the arenas that `ProcessGroup::allocate` takes from. The memory is an anonymous file,
+/// freed when the last process that maps it ends, in whatever way. Most pages are never touched and
+/// cost nothing.
 class Segment {
 public:
     /// Bytes that a rank stages for the others, per turn.
     static constexpr std::size_t stage_bytes = 256 * 1024;
 
     static std::variant<std::shared_ptr<Segment>, GroupError> create(int ranks);
-    /// Takes the descriptor; it is closed in any case.
+    /// Takes ownership of the descriptor, and closes it even on failure.
     static std::variant<std::shared_ptr<Segment>, GroupError> open(int descriptor, int ranks);
 
     Segment(const Segment&) = delete;
     Segment& operator=(const Segment&) = delete;
     ~Segment();
 
-    /// To hand over; closed by `close_descriptor`.
+    /// The descriptor to hand over. `close_descriptor` closes it.
     int descriptor() const { return descriptor_; }
     void close_descriptor();
 

@@ -38,7 +38,7 @@ void* SharedArena::take(std::size_t bytes) {
 void SharedArena::give_back(void* data, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     const auto size = whole_pages_of(bytes);
-    ::madvise(data, size, MADV_REMOVE);  // freed, and zero for the next user
+    ::madvise(data, size, MADV_REMOVE);  // frees the pages, which read as zero for the next user
     ::madvise(data, size, MADV_DONTDUMP);
     ranges_.give_back(static_cast<std::size_t>(static_cast<std::byte*>(data) - start_), size);
 }

@@ -21,7 +21,7 @@ abi::Type type_of(const groups::Collective& collective) {
         case ElementType::int8: return abi::Type::int8;
         case ElementType::uint32: return abi::Type::uint32;
         case ElementType::uint64: return abi::Type::uint64;
-        // Any NCCL can move them.
+        // Any NCCL version can move these types.
         case ElementType::float8_e4m3:
             return collective.is_reduction() ? abi::Type::float8_e4m3 : abi::Type::uint8;
         case ElementType::float8_e5m2:
@@ -33,7 +33,7 @@ abi::Type type_of(const groups::Collective& collective) {
 }
 
 abi::Op op_of(const groups::Collective& collective) {
-    // Bytes of 0 and 1: any, and all.
+    // Bools are bytes of 0 and 1: max is a logical or, min a logical and.
     if (collective.type == ElementType::boolean)
         return collective.op == Op::sum || collective.op == Op::max ? abi::Op::max : abi::Op::min;
     switch (collective.op) {
@@ -54,7 +54,7 @@ const char* part(const void* all, const groups::Collective& collective, int rank
     return part(const_cast<void*>(all), collective, rank);
 }
 
-/// Sends and receives of one NCCL group: started one by one they would wait for each other. The
+/// The sends and receives of one NCCL group. Started one by one they would wait for each other. The
 /// first failure is the result; the rest is skipped.
 class Exchange {
 public:

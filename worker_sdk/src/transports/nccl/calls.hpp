@@ -9,7 +9,7 @@
 
 namespace ddprun::nccl {
 
-/// The target of a collective.
+/// Where a collective runs.
 struct Target {
     const NcclFunctions& nccl;
     abi::Communicator* comm = nullptr;
@@ -18,7 +18,7 @@ struct Target {
     int world_size = 1;
 };
 
-/// Why a NCCL of that version cannot perform the collective, if it cannot.
+/// Why this NCCL version cannot perform the collective; none when it can.
 std::optional<std::string> unsupported(const groups::Collective& collective, int version);
 
 /// Enqueues a collective: one NCCL call, or a group of sends, receives or broadcasts. A barrier

@@ -10,8 +10,9 @@
 
 namespace ddprun::nccl {
 
-/// Collectives that were begun and not yet waited for, in their order. Behind each is an event in
-/// the stream. The newest is open until NCCL has enqueued it: its end is not recorded yet.
+/// Collectives that were begun and not yet waited for, in their order. After each call an event is
+/// recorded in the stream. The newest call is open until NCCL has enqueued it: then its end can be
+/// recorded.
 ///
 /// One thread adds, another may remove. Requires: an OnDevice.
 class CallsInFlight {
@@ -25,13 +26,13 @@ public:
 
     bool is_full() const;
     bool is_empty() const;
-    /// Requires: not full, and the newest is not open.
+    /// Adds an open call. Requires: not full, and the newest is not open.
     void add();
     bool is_newest_open() const;
     DriverFunctions::Event newest_end() const;
-    /// Its end was recorded.
+    /// The end of the newest call was recorded.
     void close_newest();
-    /// These require: not empty.
+    /// The following require: not empty.
     bool is_oldest_open() const;
     DriverFunctions::Event oldest_end() const;
     void remove_oldest();
@@ -40,7 +41,7 @@ private:
     const Device& device_;
     groups::Outcome error_;
     std::array<DriverFunctions::Event, 32> ends_{};
-    // Counts so far. Atomic, since a lock for each would make small collectives slower.
+    // Running totals. Atomic, since a lock for each would make small collectives slower.
     std::atomic<std::size_t> added_ = 0;
     std::atomic<std::size_t> closed_ = 0;
     std::atomic<std::size_t> removed_ = 0;

@@ -114,7 +114,7 @@ void Communicators::drop(Comm part) {
     if (remove(part)) nccl_.comm_abort(part);
 }
 
-/// False: an abort has taken it. Requires: the mutex.
+/// Returns false when an abort has taken the communicator. Requires: the mutex is held.
 bool Communicators::remove(Comm comm) {
     const auto found = std::find(comms_.begin(), comms_.end(), comm);
     if (found == comms_.end()) return false;
@@ -183,7 +183,7 @@ void Communicators::abort() {
         settings_.before_abort();
         try {
             aborter_ = start_signal_masked_thread([this] { abort_all(); });
-        } catch (const std::system_error&) {  // here, without a deadline
+        } catch (const std::system_error&) {  // no thread: aborts here, without a deadline
             lock.unlock();
             abort_all();
             lock.lock();
@@ -203,9 +203,9 @@ void Communicators::abort() {
         "start another");
 }
 
-/// In one group: an abort frees memory, which waits for the kernels of all other communicators.
-/// Without the mutex: it may take long, and other calls meanwhile fail because all communicators
-/// are aborted.
+/// Aborted in one NCCL group: an abort frees memory, which waits for the kernels of all other
+/// communicators. Done without the mutex, since it may take long, and other calls meanwhile fail
+/// because all communicators are aborted.
 void Communicators::abort_all() {
     settings_.on_device([&] {
         const auto comms = [&] {
@@ -228,8 +228,8 @@ void Communicators::abort_all() {
     abort_ended_.notify_all();
 }
 
-/// False when they have to be aborted. In its own thread, since a call that never returns would
-/// otherwise keep the program from ending.
+/// Returns false when the communicators have to be aborted. Runs in its own thread, since a call
+/// that never returns would otherwise keep the program from ending.
 bool Communicators::finalize() {
     const auto body = [this] {
         bool is_clean = false;
@@ -244,7 +244,7 @@ bool Communicators::finalize() {
     try {
         finalizer_ = start_signal_masked_thread(body);
     } catch (const std::system_error&) {
-        body();  // it has a deadline; only a call that never returns is not bounded
+        body();  // the body has a deadline; only a call that never returns is not bounded
     }
     std::unique_lock lock(abort_mutex_);
     finalized_.wait_for(
@@ -252,7 +252,7 @@ bool Communicators::finalize() {
     return is_clean_.value_or(false);
 }
 
-/// All at once, since each waits for its peers, which may have them in another order.
+/// All at once, since each finalize waits for its peers, which may finalize in another order.
 bool Communicators::finalize_all() {
     const Deadline deadline{Clock::now() + waiting_times::finalize_timeout, [] { return false; }};
     const auto comms = [&] {
@@ -267,7 +267,7 @@ bool Communicators::finalize_all() {
         comms.begin(), comms.end(), [&](Comm comm) { return !await_ready(comm, deadline); });
 }
 
-/// In one group, for the same reason. After a failed destroy no other call is possible on a
+/// In one NCCL group, as in `abort_all`. After a failed destroy no other call is possible on a
 /// communicator, not even an abort.
 void Communicators::destroy_all() {
     const std::lock_guard lock(mutex_);

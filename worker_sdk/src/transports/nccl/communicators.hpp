@@ -44,7 +44,8 @@ public:
 
     struct Settings {
         std::chrono::milliseconds abort_timeout{};
-        /// Called before an abort begins: kernels that it ends leave garbage in the buffers.
+        /// Called before an abort begins: the kernels that the abort ends leave garbage in the
+        /// buffers.
         std::function<void()> before_abort;
         /// Runs a function with the device current on this thread.
         std::function<void(const std::function<void()>&)> on_device;
@@ -56,8 +57,9 @@ public:
     /// Requires: `end` has returned true, or nothing was ever joined.
     ~Communicators();
 
-    /// Ends all communicators: by finalize without an error, else by an abort. False: NCCL has not
-    /// freed them, because of a graph, and this object must be kept until the process ends.
+    /// Ends all communicators: without an error by finalize, else by an abort. Returns false when
+    /// NCCL has not freed them because of a graph: then this object must be kept until the process
+    /// ends.
     bool end();
 
     /// Joins the other ranks. `most_ctas`: how many blocks of the GPU it may use; 0 for NCCL's
@@ -69,16 +71,17 @@ public:
         int most_ctas,
         const Deadline& deadline);
 
-    /// Splits a communicator's ranks by color, each part in the order of keys. Called by all its
-    /// ranks, while nothing is in flight on it. Every rank has a color: when a rank has none
-    /// (NCCL_SPLIT_NOCOLOR) and the split fails, NCCL writes to its missing communicator, and the
-    /// process crashes.
+    /// Splits a communicator's ranks by color, each part in the order of keys. All its ranks call
+    /// it while nothing is in flight on it. Every rank must have a color: when a rank has none
+    /// (NCCL_SPLIT_NOCOLOR) and the split fails, NCCL writes to that rank's missing communicator,
+    /// and the process crashes.
     std::variant<Comm, groups::GroupError> split(
         Comm comm, int color, int key, const Deadline& deadline);
-    /// Takes ownership of a part from the Communicators that made it; the two share nothing.
+    /// Takes ownership of a part that another Communicators object made; the two then share
+    /// nothing.
     std::variant<Comm, groups::GroupError> adopt(
         Communicators& from, Comm part, const Deadline& deadline);
-    /// Ends a part, unless it was adopted.
+    /// Ends a part unless it was adopted.
     void drop(Comm part);
 
     /// Makes calls on one communicator and waits until NCCL has enqueued them; their work on the
@@ -86,29 +89,30 @@ public:
     groups::Outcome call(
         Comm comm, const std::function<abi::Result()>& calls, const Deadline& deadline);
 
-    /// ... without waiting. Before the next: `await_ready`.
+    /// Like `call`, but without waiting. The next call must be preceded by `await_ready`.
     groups::Outcome begin_call(const std::function<abi::Result()>& calls);
     groups::Outcome await_ready(Comm comm, const Deadline& deadline);
 
-    /// Launches a graph, which contains calls made before. Without the mutex, which an abort needs:
-    /// the driver may block a launch until the device has progressed, and after the loss of a peer
-    /// only an abort makes it progress. A launch beside an abort is harmless: NCCL keeps what the
-    /// graph uses while it exists, and kernels of an aborted communicator leave at once.
+    /// Launches a graph that contains calls made before. Does not hold the mutex, which an abort
+    /// needs: the driver may block a launch until the device has progressed, and after the loss of
+    /// a peer only an abort makes it progress. A launch beside an abort is harmless: NCCL keeps
+    /// what the graph uses while it exists, and kernels of an aborted communicator leave at once.
     groups::Outcome launch(const std::function<groups::Outcome()>& body);
 
     /// NCCL's asynchronous state: success, in_progress or an error.
     abi::Result state(Comm comm);
     groups::GroupError error_of(abi::Result result);
 
-    /// The deadline of an abort: it may wait for the work on the device before its kernels.
+    /// Sets the deadline of an abort, which may have to wait for other work on the device before
+    /// its kernels end.
     void wait_for_aborts(std::chrono::milliseconds timeout) { abort_timeout_ = timeout; }
     std::chrono::milliseconds abort_timeout() const { return abort_timeout_; }
 
-    /// From now on calls may be part of a graph.
+    /// After this, calls may be part of a graph.
     void note_capture() { is_captured_ = true; }
 
-    /// Returns when all are ended, or, after a capture, a moment after their kernels were requested
-    /// to leave; does not return when that is impossible.
+    /// Returns when all communicators are ended. After a capture it returns a moment after their
+    /// kernels were requested to leave. Does not return when ending them is impossible.
     void abort();
     bool is_aborted() const { return is_aborted_; }
 
@@ -125,7 +129,7 @@ private:
     const Settings settings_;
     std::mutex mutex_;  // guards NCCL's calls, and comms_
     std::vector<Comm> comms_;
-    /// NCCL's threads write it until a split is over, or until an abort of the parent is.
+    /// NCCL's threads write it until the split is over or an abort of the parent has ended.
     Comm part_ = nullptr;
 
     std::atomic<std::chrono::milliseconds> abort_timeout_;

@@ -31,7 +31,7 @@ private:
     int ordinal_ = 0;
 };
 
-/// While it exists, this thread's CUDA calls, NCCL's included, use that device, and none of them
+/// While it exists, this thread's CUDA calls, including NCCL's, use that device, and none of them
 /// invalidates a capture that another thread has begun.
 class OnDevice {
 public:
@@ -58,12 +58,12 @@ public:
     const groups::Outcome& error() const { return error_; }
     DriverFunctions::Stream stream() const { return stream_; }
 
-    /// Later work here is ordered after the work that is in that stream now.
+    /// Orders later work here after the work that is in the other stream now.
     DriverFunctions::Status follow(DriverFunctions::Stream other) const;
     DriverFunctions::Status mark_end() const;
-    /// Later work in that stream is ordered after the work that is here now.
+    /// Orders later work in the other stream after the work that is here now.
     DriverFunctions::Status precede(DriverFunctions::Stream other) const;
-    /// 0 when all work up to the last `mark_end` is done, `not_ready`, or an error.
+    /// Returns 0 when all work up to the last `mark_end` is done, else `not_ready` or an error.
     DriverFunctions::Status look() const;
 
 private:

@@ -75,8 +75,8 @@ void* DeviceArena::allocate(std::size_t bytes) {
     return reinterpret_cast<void*>(pointer);
 }
 
-/// A kernel whose memory is unmapped destroys the whole context, and neither NCCL nor the driver
-/// guarantees to wait for kernels.
+/// Waits for the device before unmapping: a kernel whose memory is unmapped destroys the whole
+/// context, and neither NCCL nor the driver guarantees to wait for kernels.
 void DeviceArena::release(void* data) {
     const OnDevice here(device_);
     device_.driver().context_synchronize();

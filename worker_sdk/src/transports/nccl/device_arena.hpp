@@ -17,8 +17,8 @@ namespace ddprun::nccl {
 
 /// Memory of one GPU for collectives, independent of the group: from NCCL's allocator where it has
 /// one (such memory can be registered, so that the network and the switches access it directly),
-/// else from the driver's. Taking and giving back may wait for everything that the device still has
-/// to do; the hang watchdog ends a process in which that takes longer than `longest_wait`.
+/// else from the driver's. Taking and returning memory may wait for all work of the device; the
+/// hang watchdog ends the process when that takes longer than `longest_wait`.
 class DeviceArena : public groups::Arena {
 public:
     /// `nccl` and `device` are used until the process ends.
@@ -33,8 +33,8 @@ public:
     void give_back(void* data, std::size_t bytes) override;
 
 private:
-    /// While it exists, this thread's call is watched. Several threads may make such calls: what
-    /// one waits for on the device may need another's.
+    /// While it exists, this thread's call is watched. Several threads may make such calls at once:
+    /// the work that one waits for on the device may depend on another's call.
     class Watched {
     public:
         explicit Watched(DeviceArena& arena);

@@ -26,7 +26,7 @@ std::variant<DeviceChoice, GroupError> choose_device(
     const int each = std::max(visible / std::max(local_world_size, 1), 1);
     const int first = local_rank * each;
     if (first + each <= visible) return DeviceChoice{first, each};
-    // A device that is the only visible one has number 0 in each process.
+    // The only visible device has number 0 in each process.
     if (visible == 1) return DeviceChoice{0, 1};
     return without_device(
         std::to_string(local_world_size) + " ranks on this node and " + std::to_string(visible) +

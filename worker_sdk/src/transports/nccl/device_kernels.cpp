@@ -111,7 +111,7 @@ Status DeviceKernels::clip(
     return launch(clip_, blocks, stream, values, Count{count}, norm, max_norm);
 }
 
-/// Few enough that each thread has work, and at most as many as fill a GPU.
+/// Few enough blocks that each thread has work, and at most as many as fill a GPU.
 unsigned DeviceKernels::blocks_for(std::size_t count) {
     constexpr std::size_t elements_of_block = std::size_t{threads} * 4;
     const auto blocks = (count + elements_of_block - 1) / elements_of_block;

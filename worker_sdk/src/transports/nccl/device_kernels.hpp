@@ -10,7 +10,7 @@
 
 namespace ddprun::nccl {
 
-/// The kernels of the SDK (kernels/), loaded on one device. All only enqueue. Requires: an
+/// The kernels of the SDK (kernels/), loaded on one device. Each call only enqueues. Requires: an
 /// OnDevice.
 class DeviceKernels {
 public:
@@ -21,21 +21,23 @@ public:
     /// GroupError where the SDK was built without nvcc, or for other GPUs.
     static std::variant<DeviceKernels, groups::GroupError> load(const Device& device);
 
-    /// Floats as 16 bits (float16 or bfloat16), each multiplied by `factor` before; and back.
+    /// Converts floats to 16 bits (float16 or bfloat16), each multiplied by `factor` first; and
+    /// back.
     Status compress(
         ElementType type, Pointer to, Pointer from, std::size_t count, float factor, Stream stream)
         const;
     Status expand(
         ElementType type, Pointer to, Pointer from, std::size_t count, Stream stream) const;
 
-    /// Both words have 32 bits: copies `valid_flag`, in host memory, to `commit`.
+    /// Copies `valid_flag`, in host memory, to `commit`. Both words have 32 bits.
     Status latch(Pointer commit, Pointer valid_flag, Stream stream) const;
-    /// Increments `count`, of 64 bits, unless `commit` is 0, and copies it to `steps`, in host
+    /// Increments the 64-bit `count` unless `commit` is 0, and copies it to `steps`, in host
     /// memory.
     Status count_step(Pointer commit, Pointer count, Pointer steps, Stream stream) const;
 
-    /// `norm`, a float, becomes the L2 norm of the values, which are then scaled so that it is at
-    /// most `max_norm`. `sums` is a buffer of `sums_bytes`. The same bits for the same values.
+    /// Computes the L2 norm of the values into `norm`, a float, and scales the values so that their
+    /// norm is at most `max_norm`. `sums` is a buffer of `sums_bytes`. Equal values give equal
+    /// bits.
     static constexpr std::size_t sums_bytes() { return most_blocks * sizeof(double); }
     Status clip(
         Pointer values,

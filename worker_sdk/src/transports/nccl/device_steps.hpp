@@ -12,12 +12,12 @@
 
 namespace ddprun::nccl {
 
-/// The steps of a training loop on a group's GPU: contracts of `Steps`. Work is enqueued behind the
-/// work in the group's stream (`Group::use_stream`; null is CUDA's default stream). Everything
-/// throws like `Group::wait`, and one error ends the group.
+/// The steps of a training loop on a group's GPU, with the contracts of `Steps`. Work is enqueued
+/// behind the work in the group's stream (`Group::use_stream`; null is CUDA's default stream).
+/// Everything throws like `Group::wait`, and one error ends the group.
 class DeviceSteps {
 public:
-    /// Null where the group's buffers are in host memory.
+    /// Null when the group's buffers are in host memory.
     static std::unique_ptr<DeviceSteps> open(const std::shared_ptr<groups::Group>& group);
 
     DeviceSteps(std::shared_ptr<groups::Group> group, NcclTransport& transport);
@@ -30,9 +30,9 @@ public:
 
     void zero(void* data, std::size_t bytes);
     void copy(void* to, const void* from, std::size_t bytes);
-    /// The average over all ranks, in place.
+    /// Averages the values over all ranks, in place.
     void average(float* values, std::size_t count);
-    /// The same, but 16-bit floats of that type are sent, in `wire`.
+    /// Like `average`, but sends 16-bit floats of this type, from the buffer `wire`.
     void average_as(ElementType type, void* wire, float* values, std::size_t count);
     void finish();
     void clip(float* values, std::size_t count, float max_norm);

@@ -9,7 +9,7 @@ namespace {
 
 using groups::GroupError;
 
-/// The names are those of the current interface: cuda.h maps the plain ones to them.
+/// The names of the current interface: cuda.h maps the plain names to them.
 void fill(DriverFunctions& table, Library& library) {
     library.require(table.init, "cuInit");
     library.require(table.get_error_name, "cuGetErrorName");

@@ -5,8 +5,8 @@
 
 namespace ddprun::nccl {
 
-/// For a process that cannot continue: a thread is stuck inside NCCL or the driver. This text is
-/// all that reaches the launcher.
+/// Ends a process that cannot continue because a thread is stuck inside NCCL or the driver. This
+/// text is all that reaches the launcher.
 [[noreturn]] void end_process(const std::string& text);
 
 }  // namespace ddprun::nccl

@@ -68,8 +68,9 @@ std::variant<std::string, GroupError> GroupContext::get(const std::string& key, 
     return value;
 }
 
-/// By polling: another thread of this rank may need the connection for the key that a peer waits
-/// for before it sets this rank's key. False: the group has failed.
+/// Polls instead of waiting: while a peer waits for this rank's key before it sets its own, another
+/// thread of this rank may need the connection to set that key. Returns false when the group has
+/// failed.
 bool GroupContext::await_key(const std::string& name, Wait& wait) {
     for (auto nap = waiting_times::shortest_key_interval; !settings_.store.check({name});
          nap = std::min(nap * 2, waiting_times::longest_key_interval)) {
@@ -80,7 +81,7 @@ bool GroupContext::await_key(const std::string& name, Wait& wait) {
     return true;
 }
 
-/// The group's error, if it has failed; an error of the store fails it.
+/// Returns the group's error if it has failed. An error of the store makes the group fail.
 template <class Call>
 Outcome GroupContext::guarded(const Wait& wait, const Call& call) {
     auto& monitor = *settings_.monitor;

@@ -20,9 +20,9 @@ public:
     struct Settings {
         World world;
         Store store;
-        /// Of the group's keys in the store.
+        /// The prefix of the group's keys in the store.
         std::string prefix;
-        /// Of a collective, and of opening the session.
+        /// The timeout of a collective and of opening the session.
         std::chrono::milliseconds timeout{};
         std::shared_ptr<groups::FailureMonitor> monitor;
     };
@@ -46,7 +46,7 @@ public:
         Wait(const Wait&) = delete;
         Wait& operator=(const Wait&) = delete;
 
-        /// As long as this object.
+        /// Valid as long as this object.
         Deadline deadline();
         /// Requires: the collective has no error.
         void end();
@@ -61,16 +61,16 @@ public:
         bool is_monitored_ = false;
     };
 
-    /// Whether the group has failed, for a thread that is in none of these waits.
+    /// Whether the group has failed, for a thread outside these waits.
     bool has_failed();
     groups::Outcome set(const std::string& key, const std::string& value, const Wait& wait);
-    /// Waits for the key.
+    /// Waits for the key and returns its value.
     std::variant<std::string, groups::GroupError> get(const std::string& key, Wait& wait);
 
-    /// The group's error, of which this one may be a result. A lost peer is named where a source
+    /// Returns the group's error, which may have caused this one. A lost peer is named if a source
     /// reports its name soon.
     groups::GroupError explain(groups::GroupError error);
-    /// ... of a collective: after a timeout also which ranks are missing.
+    /// The same for a collective: after a timeout it also names the missing ranks.
     groups::GroupError explain(
         groups::GroupError error,
         const groups::Collective& collective,

@@ -12,9 +12,9 @@
 
 namespace ddprun::nccl {
 
-/// The hang watchdog, for calls of NCCL or the driver that never return: all other code here polls
-/// and never blocks, but a thread that is stuck inside a call cannot poll. A thread checks once a
-/// second whether some work's deadline has passed, and then ends the process.
+/// Ends the process when a call of NCCL or the driver never returns. All other code here polls and
+/// never blocks, but a thread that is stuck inside a call cannot poll. A thread checks once a
+/// second whether the deadline of some work has passed.
 class HangWatchdog {
 public:
     /// Kinds of work that may run concurrently.
@@ -25,7 +25,7 @@ public:
     HangWatchdog& operator=(const HangWatchdog&) = delete;
     ~HangWatchdog();
 
-    /// While it exists, that work is watched. One at a time of each kind.
+    /// While it exists, this work is watched. Only one work of each kind is watched at a time.
     class Watch {
     public:
         Watch(HangWatchdog& watchdog, Work work, Clock::time_point latest_end)

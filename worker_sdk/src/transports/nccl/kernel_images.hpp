@@ -11,7 +11,7 @@ struct KernelImages {
     const void* steps;
 };
 
-/// Nothing in a build without nvcc.
+/// None in a build without nvcc.
 std::optional<KernelImages> kernel_images();
 
 }  // namespace ddprun::nccl

@@ -17,8 +17,8 @@ namespace ddprun::nccl {
 /// never closed: NCCL's threads may use them until the process ends. Any thread.
 class Libraries {
 public:
-    /// Searched again until found. GroupError: NCCL or the driver is missing, or the GPUs cannot be
-    /// counted.
+    /// Searches again at each call until the libraries are found. GroupError: NCCL or the driver is
+    /// missing, or the GPUs cannot be counted.
     static std::variant<Libraries*, groups::GroupError> get();
 
     std::variant<int, groups::GroupError> device_count() const;

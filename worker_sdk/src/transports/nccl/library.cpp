@@ -61,7 +61,7 @@ std::vector<Place> nccl_places(const environment::Lookup& lookup) {
 
 groups::Outcome refuse_blocking(const environment::Lookup& lookup) {
     const std::string value{environment::value_of(lookup, environment::nccl_comm_blocking)};
-    // NCCL reads the number in any base, and ignores others.
+    // NCCL reads the number in any base, and ignores numbers other than 1.
     if (std::strtoll(value.c_str(), nullptr, 0) != 1) return {};
     return GroupError{
         GroupError::Kind::usage,

@@ -13,9 +13,9 @@ namespace ddprun::nccl {
 /// One place to look for a library.
 struct Place {
     std::string path;
-    /// Use it only if the process has loaded it already.
+    /// Uses the library only if the process has loaded it already.
     bool only_loaded = false;
-    /// No place after it is tried: the user named this one.
+    /// The user named this place: no later place is tried.
     bool is_last = false;
 
     bool operator==(const Place&) const = default;
@@ -25,16 +25,17 @@ struct Place {
 /// dynamic linker looks, then the PyPI packages of the active Python environment ($VIRTUAL_ENV,
 /// $CONDA_PREFIX). Reads folders.
 std::vector<Place> nccl_places(const environment::Lookup& lookup);
-/// UsageError where the environment makes NCCL's calls wait for the peers: no deadline, abort or
-/// check for a dead peer could end them.
+/// Returns a UsageError when the environment makes NCCL's calls wait for the peers: no deadline,
+/// abort or check for a dead peer could end them.
 groups::Outcome refuse_blocking(const environment::Lookup& lookup);
-/// The driver's: only where the dynamic linker looks, since it belongs to the kernel module.
+/// Places of the driver: only where the dynamic linker looks, since it belongs to the kernel
+/// module.
 std::vector<Place> driver_places();
 
 /// A library that is never closed.
 class Library {
 public:
-    /// The first place that has it. `what` is for the error: "NCCL".
+    /// Opens the library at the first place that has it. `what` names it in errors: "NCCL".
     static std::variant<Library, groups::GroupError> open(
         const std::string& what, const std::vector<Place>& places);
 
@@ -50,7 +51,7 @@ public:
     void find(Function*& function, const char* name) const {
         function = reinterpret_cast<Function*>(symbol(name));
     }
-    /// Names that `require` did not find; empty when all are there.
+    /// Names that `require` did not find; empty when it found all.
     const std::string& missing() const { return missing_; }
 
 private:

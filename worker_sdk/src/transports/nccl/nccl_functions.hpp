@@ -10,7 +10,7 @@
 
 namespace ddprun::nccl {
 
-/// The table through which NCCL is called. Never closed: its threads may still run.
+/// The table through which NCCL is called. The library is never closed: its threads may still run.
 struct NcclFunctions {
     using Result = abi::Result;
     using Comm = abi::Communicator*;

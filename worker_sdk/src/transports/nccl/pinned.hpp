@@ -7,7 +7,7 @@
 
 namespace ddprun::nccl {
 
-/// Host memory that the device reads and writes as well. Zeroed.
+/// Zeroed host memory that the device can read and write too.
 class Pinned {
 public:
     /// Requires: an OnDevice. Sets `status` when memory is exhausted.

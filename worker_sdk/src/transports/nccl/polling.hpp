@@ -14,15 +14,15 @@ namespace ddprun::nccl {
 
 using Clock = std::chrono::steady_clock;
 
-/// The end of a wait for something that can only be polled.
+/// When to stop waiting for something that can only be polled.
 struct Deadline {
     Clock::time_point until;
     /// Whether the awaited work has been cancelled.
     std::function<bool()> is_cancelled;
 };
 
-/// The pause between two polls: at first almost nothing, later about a hundredth of the time since
-/// the first pause, so that the pause adds little to the wait.
+/// The pause between two polls: at first almost none, later about a hundredth of the time since the
+/// first pause, so that pauses add little to the wait.
 class Pause {
 public:
     void take() {

@@ -26,7 +26,7 @@ using std::chrono::milliseconds;
 constexpr int message_ctas = 2;
 constexpr std::size_t scratch_bytes = 4;
 
-/// A thread still uses it.
+/// Kept because a thread still uses it.
 void keep_for_ever(std::unique_ptr<Communicators> comms) {
     static auto* const mutex = new std::mutex;
     static auto* const kept = new std::vector<std::unique_ptr<Communicators>>;
@@ -183,7 +183,8 @@ Outcome Session::look() {
     return comms_->error_of(state);
 }
 
-/// Includes the time for the handling of a failure: the abort, and the kernels' end.
+/// The latest end of the handling of a failure after this timeout: the abort, and the end of the
+/// kernels.
 Clock::time_point Session::latest_end_of(milliseconds timeout) const {
     return latest_end_after(Clock::now() + timeout);
 }
@@ -247,12 +248,13 @@ HangWatchdog::Work Session::work_of(const groups::Collective& collective) {
                                 : HangWatchdog::Work::collective;
 }
 
-/// On the device, and of all ranks: a message may first need a communicator.
+/// Only calls of all ranks, with buffers on the device: a message may first need a communicator.
 bool Session::can_be_in_flight(const groups::Collective& collective) {
     return !collective.is_on_host && work_of(collective) == HangWatchdog::Work::collective;
 }
 
-/// Applies to the whole queue at once: earlier calls that have not begun yet wait too.
+/// Applies to the whole queue at once: earlier calls that have not begun yet wait for the stream
+/// too.
 Outcome Session::follow(const groups::Collective& collective) {
     const OnDevice here(device_);
     if (device_.is_capturing(collective.stream))
@@ -284,7 +286,7 @@ std::variant<bool, GroupError> Session::begin(const groups::Collective& collecti
     return fail(std::move(*error));
 }
 
-/// False: NCCL has not enqueued the one before yet.
+/// Returns false when NCCL has not enqueued the call before yet.
 std::variant<bool, GroupError> Session::enqueue_now(const groups::Collective& collective) {
     if (in_flight_->is_newest_open()) {
         const Deadline deadline{Clock::now() + waiting_times::take_timeout, [] { return false; }};
@@ -292,7 +294,7 @@ std::variant<bool, GroupError> Session::enqueue_now(const groups::Collective& co
         // Not a timed_mutex: gcc 12's ThreadSanitizer does not support it.
         for (Pause pause; !lock && Clock::now() < deadline.until; pause.take())
             if (lock.try_lock()) break;
-        // An error of the one before is reported by its own wait.
+        // An error of the call before is reported by its own wait.
         if (!lock || await_enqueued(deadline)) return false;
     }
     const auto& queue = *queues_.front();
@@ -304,7 +306,8 @@ std::variant<bool, GroupError> Session::enqueue_now(const groups::Collective& co
     return true;
 }
 
-/// After it there is an event behind the newest. Requires: enqueued_mutex_.
+/// Waits until NCCL has enqueued the newest call and its event is recorded. Requires:
+/// enqueued_mutex_ is held.
 Outcome Session::await_enqueued(const Deadline& deadline) {
     if (!in_flight_->is_newest_open()) return {};
     if (auto error = comms_->await_ready(all_, deadline)) return error;
@@ -315,11 +318,11 @@ Outcome Session::await_enqueued(const Deadline& deadline) {
     return {};
 }
 
-/// Ends the oldest in flight, without waiting for NCCL's work on a later one.
+/// Waits for the oldest call in flight, not for NCCL's work on a later one.
 Outcome Session::complete_oldest(const Deadline& deadline) {
     if (in_flight_->is_oldest_open()) {
         const std::lock_guard lock(enqueued_mutex_);
-        // Checked again: a launch may have closed it, and begun the next.
+        // Checked again: another launch may have closed this call and begun the next one.
         if (in_flight_->is_oldest_open())
             if (auto error = await_enqueued(deadline)) return error;
     }
@@ -347,12 +350,12 @@ Outcome Session::run(const groups::Collective& collective, milliseconds timeout)
     }
     const HangWatchdog::Watch watch(*hang_watchdog_, work, latest_end_of(2 * abort_timeout()));
     abort(*error);
-    // Behind all work: NCCL may have enqueued calls behind which there is no event yet.
+    // Recorded after all work: NCCL may have enqueued calls that have no event yet.
     queue.mark_end();
     await_idle([&] { return queue.look() != DriverFunctions::not_ready; });
     if (work == HangWatchdog::Work::collective && !in_flight_->is_empty())
         in_flight_->remove_oldest();
-    return why_aborted();  // the first of several errors, which a watchdog may have found
+    return why_aborted();  // the first of several errors, perhaps found by a watchdog
 }
 
 Outcome Session::perform(
@@ -362,7 +365,7 @@ Outcome Session::perform(
         if (in_flight_->is_empty()) {
             auto begun = enqueue_now(collective);
             if (auto* error = std::get_if<GroupError>(&begun)) return std::move(*error);
-            if (!std::get<bool>(begun)) return aborted();  // nothing is in flight, so nothing else
+            if (!std::get<bool>(begun)) return aborted();  // the only reason: nothing is in flight
         }
         return complete_oldest(deadline);
     }
@@ -420,8 +423,7 @@ Outcome Session::await(
     }
 }
 
-/// An abort that has ended has made the kernels leave; more than a moment means that the device is
-/// stuck.
+/// After an abort the kernels have left; when this takes more than a moment, the device is stuck.
 void Session::await_idle(const std::function<bool()>& is_over) const {
     const auto until = Clock::now() + abort_timeout();
     for (Pause pause; !is_over(); pause.take())

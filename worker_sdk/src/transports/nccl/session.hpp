@@ -30,9 +30,9 @@ struct SplitOff {
 
 /// One group's collectives on this rank's GPU.
 ///
-/// Collectives have a communicator of all ranks. Each pair of ranks has one more for each direction
-/// in which a message was sent: on a common one a send would wait, on the GPU, for the work that
-/// the peer has enqueued before its recv.
+/// Collectives use a communicator of all ranks. Each pair of ranks has another communicator for
+/// each direction in which a message was sent: on a shared one a send would wait, on the GPU, for
+/// the work that the peer has enqueued before its recv.
 ///
 /// Collectives on the device are enqueued when they are launched, if that needs no waiting: the
 /// device proceeds from one to the next by itself, and no thread is woken in between.
@@ -41,8 +41,8 @@ struct SplitOff {
 /// the timeout or when the group is aborted. `HangWatchdog` handles calls that never return.
 class Session {
 public:
-    /// Connects to the peers, or takes ownership of a part that was split off. Blocks. `context` is
-    /// used until the end.
+    /// Connects to the peers, or takes ownership of a part that was split off. Blocks. `context`
+    /// must outlive the session.
     static std::variant<std::unique_ptr<Session>, groups::GroupError> open(
         const NcclFunctions& nccl,
         const Device& device,
@@ -58,20 +58,20 @@ public:
     groups::Outcome follow(const groups::Collective& collective);
     std::variant<bool, groups::GroupError> begin(const groups::Collective& collective);
     groups::Outcome run(const groups::Collective& collective, std::chrono::milliseconds timeout);
-    /// Called by all its ranks, while nothing is in flight: one more communicator for the ranks
+    /// Called by all ranks while nothing is in flight: creates one more communicator for the ranks
     /// with this color. An error aborts this session.
     std::variant<Communicators::Comm, groups::GroupError> split(int color, int key);
     void drop(Communicators::Comm part);
     void abort();
     bool is_broken();
 
-    /// Aborts with this error, unless it was aborted before.
+    /// Aborts the session with this error unless it was aborted before.
     void abort(groups::GroupError why);
-    /// Why it was aborted, if it was.
+    /// Why the session was aborted; none if it was not.
     groups::Outcome why_aborted();
 
-    /// For Steps, which enqueues by itself: the communicator of all ranks, and what a call on it
-    /// needs.
+    /// For Steps, which enqueues its own calls: the communicator of all ranks, and what a call on
+    /// it needs.
     Communicators& communicators() { return *comms_; }
     Communicators::Comm of_all() const { return all_; }
     Target target(DriverFunctions::Stream stream) const;
@@ -79,11 +79,11 @@ public:
     const NcclFunctions& nccl() const { return nccl_; }
     /// For the group's memory, which may outlive this object.
     const std::shared_ptr<HangWatchdog>& hang_watchdog() const { return hang_watchdog_; }
-    /// 1 on the device until the communicators are aborted.
+    /// A word on the device that is 1 until the communicators are aborted.
     DriverFunctions::DevicePointer valid_flag() const { return valid_flag_->on_device(); }
-    /// With steps, an abort may have to wait for the program's own work before a bucket.
+    /// From now on an abort may have to wait for the program's own work before a bucket.
     void note_steps();
-    /// The deadline of an abort, and then of the kernels' end.
+    /// The deadline of an abort, and afterwards of the kernels' end.
     std::chrono::milliseconds abort_timeout() const { return comms_->abort_timeout(); }
     /// The timeout of a collective.
     std::chrono::milliseconds timeout() const { return context_.timeout(); }
@@ -102,10 +102,10 @@ public:
         const HangWatchdog::Watch watch_;
         const OnDevice here_;
     };
-    /// The check of a watchdog: whether a peer has gone, or NCCL has an error.
+    /// A watchdog's check: whether a peer has gone or NCCL has an error.
     groups::Outcome look();
-    /// Waits until the work that an abort has ended has left its buffers (`is_over`). Does not
-    /// return when that never happens.
+    /// After an abort, waits until the aborted work no longer uses its buffers (`is_over`). Does
+    /// not return when that never happens.
     void await_idle(const std::function<bool()>& is_over) const;
 
 private:
@@ -139,9 +139,9 @@ private:
     DriverFunctions::DevicePointer scratch_ = 0;
     std::optional<Pinned> valid_flag_;              // one word
     std::array<std::unique_ptr<Queue>, 3> queues_;  // by `HangWatchdog::Work`
-    std::optional<CallsInFlight> in_flight_;        // in the first of them
-    std::optional<Staging> staging_;                // used by the first of them
-    std::mutex enqueued_mutex_;  // held while waiting for NCCL to enqueue the newest
+    std::optional<CallsInFlight> in_flight_;        // in the first queue
+    std::optional<Staging> staging_;                // used in the first queue
+    std::mutex enqueued_mutex_;  // held while waiting until NCCL has enqueued the newest call
     std::mutex reason_mutex_;
     groups::Outcome reason_;
     std::mutex messages_mutex_;

@@ -20,13 +20,13 @@ public:
     Staging& operator=(const Staging&) = delete;
     ~Staging();
 
-    /// Enqueues the copy to the device, and makes `collective` (all_reduce, broadcast or
-    /// all_gather) one on the device.
+    /// Enqueues the copy to the device, and changes `collective` (all_reduce, broadcast or
+    /// all_gather) to work on that copy.
     DriverFunctions::Status send(
         groups::Collective& collective, int rank, int world_size, const Queue& queue);
-    /// Enqueues the copy back, and the end for which `queue` is then waited for.
+    /// Enqueues the copy back, and marks the end that the caller waits for in `queue`.
     DriverFunctions::Status fetch(const Queue& queue);
-    /// Requires: that wait has ended.
+    /// Copies the result to the program's memory. Requires: the wait for `fetch` has ended.
     void take(const groups::Collective& collective) const;
 
 private:

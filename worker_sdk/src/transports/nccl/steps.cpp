@@ -62,7 +62,7 @@ Outcome Steps::start() {
             [this] { return session_.look(); },
             [this](GroupError error) { session_.abort(std::move(error)); }});
     if (watchdog_->cannot_begin()) return watchdog_->cannot_begin();
-    // In a world of one nothing is reduced, and the word keeps this value.
+    // Nothing is reduced in a world of one, so the word keeps this value.
     if (const auto status =
             kernels_.latch(memory_ + commit_at, session_.valid_flag(), queue_.stream()))
         return outcome_of(status);
@@ -93,7 +93,7 @@ const float* Steps::norm() const {
     return reinterpret_cast<const float*>(memory_ + norm_at);
 }
 
-/// The device writes it.
+/// Written by the device.
 std::uint64_t Steps::committed_count() const {
     return reinterpret_cast<const std::atomic<std::uint64_t>*>(counter_->data())->load();
 }
@@ -176,7 +176,7 @@ Outcome Steps::replay(Stream program, const std::function<void()>& launch) {
     });
 }
 
-/// Not watched by the watchdog: the program's other work in this stream has no time limit.
+/// The watchdog does not watch this: the program's other work in this stream has no time limit.
 Outcome Steps::await(Stream program) {
     const OnDevice here(session_.device());
     if (const auto status = driver_.event_record(awaited_, program)) return outcome_of(status);
@@ -228,7 +228,7 @@ void Steps::deregister_memory() {
             session_.deadline());
 }
 
-/// The session's error has precedence: calls that it has ended fail with other errors.
+/// The session's error has precedence: the calls that it ends fail with other errors.
 Outcome Steps::outcome_of(Status status) const {
     if (auto error = session_.why_aborted()) return error;
     if (status == 0) return {};
@@ -239,9 +239,9 @@ Outcome Steps::await_slot() {
     return await_event(ends_[next_end_ % most_ahead]);
 }
 
-/// The watchdog ensures that this ends. After an abort the reducer's work has to end soon; other
-/// work in the program's stream is awaited too, since its memory is read next, but for no longer
-/// than the timeout of a collective.
+/// The watchdog makes sure that this ends. After an abort the reducer's work ends soon. Other work
+/// in the program's stream is awaited too, since the memory is read next, but no longer than the
+/// timeout of a collective.
 template <class IsOver>
 Outcome Steps::await_until(const IsOver& is_over) {
     for (Pause pause; !is_over(); pause.take()) {
@@ -255,7 +255,7 @@ Outcome Steps::await_until(const IsOver& is_over) {
     return session_.why_aborted();
 }
 
-/// Work behind a failure on the device counts as ended, but not as done.
+/// After a failure on the device its work has ended, but is not done.
 Outcome Steps::await_event(DriverFunctions::Event event) {
     if (auto error = await_until([&] { return has_ended(event); })) return error;
     return outcome_of(driver_.event_query(event));

@@ -43,19 +43,19 @@ public:
     /// Waits for what is in flight.
     ~Steps();
 
-    /// In device memory; the norm is of the last `clip`.
+    /// In device memory. The norm is that of the last `clip`.
     const std::uint32_t* commit_word() const;
     const float* norm() const;
     std::uint64_t committed_count() const;
 
     groups::Outcome zero(Stream program, Pointer data, std::size_t bytes);
     groups::Outcome copy(Stream program, Pointer to, Pointer from, std::size_t bytes);
-    /// Concurrent with the program's stream, after the work that is in it now. With `values`: these
-    /// are sent as 16-bit floats in the collective's data, of the same count, each divided by the
-    /// world size.
+    /// Reduces concurrently with the program's stream, after the work that is in it now. With
+    /// `values`, these are sent as 16-bit floats in the collective's data, with the same count,
+    /// each divided by the world size.
     groups::Outcome reduce(Stream program, const groups::Collective& collective, Pointer values);
-    /// The program's stream waits for all reductions; then the commit word is set. Waits on the
-    /// host, unless captured, for a step some steps before.
+    /// Makes the program's stream wait for all reductions, then sets the commit word. Unless
+    /// captured, waits on the host for a step a few steps earlier.
     groups::Outcome finish(Stream program);
     groups::Outcome clip(Stream program, Pointer values, std::size_t count, float max_norm);
     /// Ends the step that was finished last.
@@ -63,15 +63,15 @@ public:
 
     /// Launches captured steps. Not under capture, like the functions below.
     groups::Outcome replay(Stream program, const std::function<void()>& launch);
-    /// Waits on the host.
+    /// Waits on the host for the stream.
     groups::Outcome await(Stream program);
-    /// Waits, and then copies to host memory.
+    /// Waits, then copies to host memory.
     groups::Outcome read(Stream program, void* to, Pointer from, std::size_t bytes);
 
     bool is_capturing(Stream program) const;
 
-    /// Registers memory with NCCL, or deregisters it. False: it is not registered, which costs
-    /// speed.
+    /// Registers memory with NCCL, or deregisters it. Returns false when it cannot be registered,
+    /// which costs only speed.
     bool register_memory(void* data, std::size_t bytes);
     void deregister_memory();
 

@@ -13,14 +13,14 @@
 
 namespace ddprun::nccl {
 
-/// Monitors work that a host thread has enqueued without waiting for it: while some of it is not
-/// done, makes the checks of a waiting thread, and aborts in its place.
+/// Monitors work that a host thread has enqueued without waiting: until that work is done, it makes
+/// the checks of a waiting thread and aborts in its place.
 class Watchdog {
 public:
     struct Settings {
         /// How long one piece of work may take.
         std::chrono::milliseconds timeout{};
-        /// The error, if there is one.
+        /// Returns the error, if there is one.
         std::function<groups::Outcome()> look;
         /// Ends the work.
         std::function<void(groups::GroupError)> abort;
@@ -35,7 +35,7 @@ public:
     const groups::Outcome& cannot_begin() const { return cannot_begin_; }
 
     /// Watches the work that is in the stream now. Requires: an OnDevice; the stream is not being
-    /// captured, and is ordered after those watched before.
+    /// captured, and is ordered after the streams watched before.
     DriverFunctions::Status watch(DriverFunctions::Stream stream);
     /// Whether the watched work is done (or failed on the device). Requires: an OnDevice.
     bool is_over();

@@ -10,14 +10,14 @@ namespace ddprun::groups {
 
 namespace {
 
-/// Combined at once: what has arrived is still in the cache, and the peers can soon be sent the
-/// result.
+/// A chunk is combined as soon as it has arrived: it is still in the cache, and the result can be
+/// sent soon.
 constexpr std::size_t chunk_bytes = 64 * 1024;
-/// From one peer, while those of another have not arrived.
+/// The longest buffer for one peer's data while data of another peer has not arrived.
 constexpr std::size_t longest_ring = 8 * chunk_bytes;
-/// From all peers, unless that is less than a chunk from each.
+/// The limit for all peers together, unless that is less than a chunk from each.
 constexpr std::size_t most_of_all_rings = 64 << 20;
-/// Some ten microseconds.
+/// Copying this takes about ten microseconds.
 constexpr std::size_t most_copied_at_once = 128 * 1024;
 
 }  // namespace
@@ -115,7 +115,7 @@ void Exchange::received(int peer, std::size_t bytes) {
     if (next.is_ring) combine();
 }
 
-/// All chunks that have arrived from all peers.
+/// Combines all chunks that have arrived from every peer.
 void Exchange::combine() {
     const auto& reduction = *reduction_;
     auto arrived = reduction.bytes;

@@ -11,12 +11,13 @@
 
 namespace ddprun::groups {
 
-/// What one rank sends, receives and combines in one collective: two streams for each peer, without
-/// the connections. Streams are independent of each other and are moved in pieces of any length.
+/// What one rank sends, receives and combines in one collective: two streams for each peer. The
+/// connections are elsewhere. Streams are independent of each other and are moved in pieces of any
+/// length.
 ///
-/// Bytes that arrive go to their final place, or into a ring of scratch memory for the one
-/// reduction, which combines a chunk when all peers' have arrived. A stream may wait for that, or
-/// for another stream: then its bytes become ready as those are.
+/// Bytes that arrive go to their final place, or, for the reduction, into a ring of scratch memory.
+/// The reduction combines a chunk when it has arrived from all peers. A stream may depend on the
+/// reduction or on another stream: its bytes become ready as theirs do.
 class Exchange {
 public:
     struct Bytes {
@@ -27,13 +28,13 @@ public:
         std::byte* data = nullptr;
         std::size_t size = 0;
     };
-    /// How many bytes of something are there; null: all.
+    /// Points to the number of bytes that are ready; null: all are.
     using Progress = const std::size_t*;
 
     struct Reduction {
         ElementType type = ElementType::uint8;
         Op op = Op::sum;
-        /// This rank's elements, and where the result goes, which may be the same.
+        /// This rank's elements, and the target of the result, which may be the same memory.
         const std::byte* own = nullptr;
         std::byte* target = nullptr;
         std::size_t bytes = 0;
@@ -41,36 +42,40 @@ public:
         std::byte* rings = nullptr;
     };
 
-    /// Less with many peers, so that the rings of all are bounded.
+    /// Shorter with many peers, so that all rings together are bounded.
     static std::size_t ring_bytes(std::size_t bytes, std::size_t peers);
 
     Exchange(int rank, int ranks);
     Exchange(const Exchange&) = delete;
     Exchange& operator=(const Exchange&) = delete;
 
-    // What is planned. A peer's outputs are sent, and its inputs received, in the order in which
-    // they are added; one without bytes makes the other side wait nevertheless.
+    // Planning. A peer's outputs are sent, and its inputs received, in the order in which they are
+    // added. An output without bytes still makes the peer wait for it.
     void output(int peer, const void* from, std::size_t bytes, Progress ready = nullptr);
     Progress input(int peer, void* to, std::size_t bytes);
-    /// Within this rank.
+    /// Copies within this rank.
     void copy(void* to, const void* from, std::size_t bytes);
-    /// From each peer, elements for this rank to combine, in the order of ranks. At most once.
+    /// Receives elements from each peer and combines them with this rank's in the order of ranks.
+    /// At most once per exchange.
     Progress reduce(const Reduction& reduction);
 
-    // What happens.
+    // Moving the bytes.
     bool sends_to(int peer) const { return stream(peer).has_output; }
     bool receives_from(int peer) const { return stream(peer).has_input; }
     std::size_t bytes_to(int peer) const { return stream(peer).output_bytes; }
     std::size_t bytes_from(int peer) const { return stream(peer).input_bytes; }
-    /// What can be sent now, in one piece; nothing: it has to wait, or all is sent.
+    /// The bytes that can be sent now, in one piece. Empty when the stream has to wait or all is
+    /// sent.
     Bytes next_output(int peer) const;
     void sent(int peer, std::size_t bytes);
     bool has_sent_all(int peer) const { return stream(peer).outputs.empty(); }
-    /// Where the next bytes that arrive go; no room: they have to wait, or all is received.
+    /// The place for the next bytes that arrive. Empty when the stream has to wait or all is
+    /// received.
     Room next_input(int peer) const;
     void received(int peer, std::size_t bytes);
     bool has_received_all(int peer) const { return stream(peer).inputs.empty(); }
-    /// Some of what is to be copied, while nothing comes or goes; false: all is copied.
+    /// Copies some of what is to be copied, while no bytes can be moved. Returns false when all is
+    /// copied.
     bool copy_some();
 
 private:
@@ -110,7 +115,7 @@ private:
     std::deque<std::size_t> counts_;  // addresses stay valid
     std::optional<Reduction> reduction_;
     std::size_t ring_bytes_ = 0;
-    std::vector<std::size_t> arrived_;  // for the reduction, of each peer
+    std::vector<std::size_t> arrived_;  // by peer: bytes received for the reduction
     std::size_t combined_ = 0;
 };
 

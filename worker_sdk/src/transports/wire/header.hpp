@@ -8,12 +8,13 @@
 
 namespace ddprun::groups {
 
-/// Before the bytes of one exchange in one direction: which call of the program they belong to.
+/// Precedes the bytes of one exchange in one direction, and identifies the program's call that they
+/// belong to.
 struct Header {
     static constexpr std::uint32_t right_sign = 0x6d70672d;
 
     std::uint32_t sign;
-    /// Of the step, where the call has several.
+    /// The tag of the step, when the call has several.
     std::uint32_t tag;
     std::uint64_t bytes;
     std::uint32_t kind;
@@ -25,11 +26,11 @@ struct Header {
     std::uint64_t count;
     std::uint64_t sequence;
 };
-// It goes as it is in memory, without gaps.
+// Sent as it is in memory, so it must have no gaps.
 static_assert(sizeof(Header) == 56);
 
 Header header_of(const Collective& call, std::uint32_t tag, std::uint64_t bytes);
-/// As far as it is compared and described; nothing when there is no such call.
+/// The call, as far as it is compared and described; none when the header describes no valid call.
 std::optional<Collective> call_in(const Header& header);
 
 }  // namespace ddprun::groups

@@ -28,7 +28,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// What a rank sends first: "this is rank N, and it knows your token".
+/// The first bytes that a rank sends: "this is rank N, and it knows your token".
 struct Greeting {
     static constexpr std::uint32_t current_version = 0x77697201;
 
@@ -38,11 +38,11 @@ struct Greeting {
 };
 static_assert(sizeof(Greeting) == 24);
 
-/// Connections that have not said yet which rank they are from, beside one for each rank.
+/// How many connections without a greeting are kept, in addition to one for each rank.
 constexpr std::size_t most_unknown = 16;
-/// Before the others, and the time, have their turn.
+/// After so many accepted connections the other sockets and the deadline are checked.
 constexpr int most_accepted_at_once = 64;
-/// That a process has beside those of one group's connections, at the least.
+/// Descriptors that a process needs at least, besides those of one group's connections.
 constexpr rlim_t other_descriptors = 16;
 
 GroupError failure(const std::string& what, int number) {
@@ -54,7 +54,7 @@ rlim_t most_descriptors() {
     return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
-/// What a network that is being set up, or is broken for a moment, answers.
+/// Whether the error is temporary, as from a network that is being set up or interrupted.
 bool is_for_a_moment(int number) {
     return number == EHOSTUNREACH || number == ENETUNREACH || number == ETIMEDOUT;
 }
@@ -75,14 +75,14 @@ Addresses resolve(const std::string& host, std::uint16_t port, int flags) {
     return {found, &::freeaddrinfo};
 }
 
-/// What is sent goes out at once: there is no more of it to wait for.
+/// TCP_NODELAY: each message is complete, so delaying it to add more is useless.
 void prepare(int socket) {
     constexpr int yes = 1;
     ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     ask_when_idle(socket);
 }
 
-/// Where the socket listens, numeric.
+/// The numeric address of a listening socket.
 std::variant<PeerAddress, GroupError> name_of(int socket) {
     sockaddr_storage name{};
     socklen_t size = sizeof name;
@@ -105,14 +105,15 @@ std::variant<PeerAddress, GroupError> name_of(int socket) {
     return found;
 }
 
-/// Also what was sent may not arrive. The descriptor stays valid: another thread may use it.
+/// Resets the connection: bytes sent before may be lost too. The descriptor stays valid, since
+/// another thread may use it.
 void break_off(int socket) {
     sockaddr nothing{};
     nothing.sa_family = AF_UNSPEC;
     if (::connect(socket, &nothing, sizeof nothing) != 0) ::shutdown(socket, SHUT_RDWR);
 }
 
-/// This boot of the machine, and the network namespace.
+/// Identifies this boot of the machine and the network namespace.
 std::string own_network() {
     std::string boot;
     std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -123,7 +124,7 @@ std::string own_network() {
 }
 
 int milliseconds_until(Mesh::Clock::time_point until) {
-    constexpr long longest = 60'000;  // a wait calls again
+    constexpr long longest = 60'000;  // waits that are longer call again
     const auto left = std::chrono::ceil<milliseconds>(until - Mesh::Clock::now()).count();
     return static_cast<int>(std::clamp<long>(left, 0, longest));
 }
@@ -133,9 +134,9 @@ int milliseconds_until(Mesh::Clock::time_point until) {
 /// A connection that is being made.
 struct Mesh::Guest {
     enum class State {
-        connecting,  ///< to that peer
-        greeted,     ///< ... which has to answer
-        unknown,     ///< has to greet
+        connecting,  ///< connects to that peer
+        greeted,     ///< connected and greeted: waits for the peer's answer
+        unknown,     ///< accepted: waits for the peer's greeting
         over,
     };
 
@@ -201,7 +202,7 @@ Outcome Mesh::connect(const std::vector<PeerAddress>& addresses, const Limits& l
     if (!error)
         drop_guests();
     else
-        // Ranks that come later would wait for an answer.
+        // Ranks that connect later would wait for an answer that never comes.
         ::shutdown(listener_.get(), SHUT_RDWR);
     return error;
 }
@@ -211,7 +212,7 @@ Outcome Mesh::connect_all(const std::vector<PeerAddress>& addresses, const Limit
         if (auto error = begin_connecting(peer, addresses[static_cast<std::size_t>(peer)]))
             return error;
     auto next_call = Clock::now() + waiting_times::connection_check_interval;
-    // Connections of other programs may be ready all the time.
+    // Checks the deadline in every turn: connections of other programs may be ready all the time.
     for (;;) {
         if (is_aborted_) return aborted();
         if (auto error = handle_all(addresses)) return error;
@@ -238,7 +239,7 @@ std::vector<int> Mesh::not_connected() const {
     return missing;
 }
 
-/// All are connected; connections of other programs are closed.
+/// All ranks are connected: closes the remaining connections, which are from other programs.
 void Mesh::drop_guests() {
     const std::lock_guard lock(mutex_);
     guests_.clear();
@@ -261,7 +262,7 @@ Outcome Mesh::begin_connecting(int peer, const PeerAddress& address) {
     return {};
 }
 
-/// A peer that refuses has ended. What may pass is tried again, until the time is over.
+/// A peer that refuses has ended. A temporary error is retried until the deadline.
 Outcome Mesh::not_reached(int peer, int number) {
     if (!is_for_a_moment(number)) return lost_while_connecting(peer, ::strerror(number));
     if (unreached_.empty()) next_retry_ = Clock::now() + waiting_times::connection_check_interval;
@@ -280,7 +281,7 @@ Outcome Mesh::retry_all(const std::vector<PeerAddress>& addresses) {
 
 void Mesh::add(std::unique_ptr<Guest> guest) {
     const std::lock_guard lock(mutex_);
-    // `abort` has not seen it.
+    // An `abort` before this did not close the new connection.
     if (is_aborted_) break_off(guest->socket.get());
     guests_.push_back(std::move(guest));
 }
@@ -302,7 +303,7 @@ Outcome Mesh::await_guests(Clock::time_point until) {
     return {};
 }
 
-/// What a peer has sent already is read at once, so that it is none of the unknown.
+/// Reads at once what a peer has already sent, so that it does not count as unknown.
 Outcome Mesh::accept_guests(const std::vector<PeerAddress>& addresses) {
     if (!std::exchange(has_callers_, false)) return {};
     for (int i = 0; i < most_accepted_at_once && !is_aborted_; ++i) {
@@ -317,7 +318,7 @@ Outcome Mesh::accept_guests(const std::vector<PeerAddress>& addresses) {
                         std::to_string(most_descriptors()) + " descriptors (ulimit -n)"};
             if (errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
                 return failure("accept", errno);
-            continue;  // one that has ended already
+            continue;  // a connection that has already ended
         }
         prepare(socket.get());
         auto guest = std::make_unique<Guest>();
@@ -328,7 +329,7 @@ Outcome Mesh::accept_guests(const std::vector<PeerAddress>& addresses) {
     return keep_guests_few(addresses);
 }
 
-/// The unknown ones that came first are closed, unless they have just sent what they should.
+/// Closes the oldest unknown connections, except those that have just sent a valid greeting.
 Outcome Mesh::keep_guests_few(const std::vector<PeerAddress>& addresses) {
     const auto is_unknown = [](const auto& guest) { return guest->state == Guest::State::unknown; };
     auto count =
@@ -357,7 +358,7 @@ void Mesh::drop_ended_guests() {
     std::erase_if(guests_, [](const auto& guest) { return guest->state == Guest::State::over; });
 }
 
-/// Its next step. A connection of another program is no error.
+/// Performs the connection's next step. An invalid connection of another program is no error.
 Outcome Mesh::handle(Guest& guest, const std::vector<PeerAddress>& addresses) {
     const auto address_of = [&](int peer) -> const PeerAddress& {
         return addresses[static_cast<std::size_t>(peer)];
@@ -418,7 +419,8 @@ Outcome Mesh::handle_unknown(Guest& guest, const std::vector<PeerAddress>& addre
     return {};
 }
 
-/// True when so many bytes have come. Not one more is read: they belong to the first call.
+/// Returns true when so many bytes have arrived. It reads no further byte, since those belong to
+/// the first call.
 bool Mesh::read_from(Guest& guest, std::size_t bytes, Outcome& lost) {
     const auto got =
         ::recv(guest.socket.get(), guest.bytes.data() + guest.got, bytes - guest.got, MSG_DONTWAIT);
@@ -434,7 +436,7 @@ void Mesh::seat(Guest& guest) {
     const std::lock_guard lock(mutex_);
     links_[static_cast<std::size_t>(guest.peer)] = std::move(guest.socket);
     guest.state = Guest::State::over;
-    // `abort` has not seen it.
+    // An `abort` before this did not close the new connection.
     if (is_aborted_) break_off(socket_of(guest.peer));
 }
 
@@ -450,7 +452,7 @@ void Mesh::abort() {
         if (guest->socket) break_off(guest->socket.get());
     if (listener_) ::shutdown(listener_.get(), SHUT_RDWR);
     constexpr std::uint64_t one = 1;
-    // Full already: then it is read by all waits as well.
+    // When it is full, all waits wake up anyway.
     [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
 }
 

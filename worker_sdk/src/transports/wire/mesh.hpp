@@ -23,16 +23,16 @@ struct addrinfo;
 
 namespace ddprun::groups {
 
-/// Ranks that are all connected with each other by TCP, numbered from 0. Errors have these numbers
-/// in `ranks`, and the reason alone as their text.
+/// Ranks that are all connected with each other by TCP, numbered from 0. In errors, `ranks` has
+/// these numbers and the text has only the reason.
 ///
-/// A stream begins with a greeting: a rank connects to those before it, with its number and the
-/// token that the other has published, and is answered with its own token. Then each exchange is,
-/// in each direction that it uses, a header and its bytes. Calls follow each other, and the header
-/// has the call: ranks that make different ones notice it at once.
+/// A stream begins with a greeting. A rank connects to all lower ranks and sends its number and the
+/// token that the peer has published; the peer answers with the rank's own token. Each exchange
+/// then consists, in each direction that it uses, of a header and its bytes. The header describes
+/// the call, so ranks that make different calls notice at once.
 ///
-/// `abort` and `is_aborted` on any thread. One `perform` at a time for each direction of a
-/// connection.
+/// `abort` and `is_aborted` may be called on any thread. One `perform` at a time for each direction
+/// of a connection.
 class Mesh {
 public:
     using Clock = std::chrono::steady_clock;
@@ -40,9 +40,9 @@ public:
     struct Settings {
         int rank = 0;
         int ranks = 0;
-        /// Of this machine, to listen on.
+        /// The address of this machine to listen on.
         std::string address;
-        /// Whether a waiting thread has a core to itself: then it polls for some microseconds.
+        /// Whether a waiting thread has a core to itself: then it polls for a few microseconds.
         bool has_core = false;
     };
 
@@ -52,7 +52,7 @@ public:
         const std::function<void()>& during_wait;
     };
 
-    /// Listens. An error when this process may not have a descriptor for each rank.
+    /// Starts to listen. An error when this process may not have a descriptor for each rank.
     static std::variant<std::unique_ptr<Mesh>, GroupError> open(const Settings& settings);
 
     explicit Mesh(const Settings& settings);
@@ -61,19 +61,18 @@ public:
     ~Mesh();
 
     const PeerAddress& own_address() const { return own_address_; }
-    /// `addresses` has one for each rank. After an error connections that are there stay until
-    /// `abort`, and there are no new ones.
+    /// Connects to all ranks; `addresses` has one for each. After an error the existing connections
+    /// stay until `abort`, and no new ones are made.
     Outcome connect(const std::vector<PeerAddress>& addresses, const Limits& limits);
-    /// Of a step with that tag of the program's call. A mismatch has the peer, and its call as
-    /// text.
+    /// Performs the step with this tag of the program's call. A mismatch names the peer and has its
+    /// call as text.
     Outcome perform(
         Exchange& exchange, const Collective& call, std::uint32_t tag, const Limits& limits);
 
-    /// Breaks all connections and ends all waits. (A peer that has left has closed them.)
+    /// Breaks all connections and ends all waits.
     void abort();
     bool is_aborted() const { return is_aborted_; }
-    /// Whether a peer has closed its connection, once all are connected. That is no error by
-    /// itself.
+    /// Whether, after all were connected, a peer has closed its connection. That alone is no error.
     bool is_any_closed() const;
 
 private:
@@ -111,16 +110,16 @@ private:
     Transfer::Polling polling_;
 
     std::atomic<bool> is_aborted_ = false;
-    /// Guards changes of what follows, which the connecting thread makes, against `abort`.
+    /// Guards the members below between `abort` and the connecting thread, which changes them.
     mutable std::mutex mutex_;
     std::vector<Descriptor> links_;
     std::vector<std::unique_ptr<Guest>> guests_;
-    /// To be connected to again, at that time.
+    /// Peers to connect to again, at that time.
     std::vector<int> unreached_;
     std::string why_unreached_;
     Clock::time_point next_retry_;
     bool has_callers_ = false;
-    /// Whose connections were closed when this rank closed the others.
+    /// Peers that had closed their connections before this rank closed the others.
     std::vector<int> closed_before_abort_;
 };
 

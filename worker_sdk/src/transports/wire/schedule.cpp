@@ -12,8 +12,8 @@ namespace {
 
 using Kind = Collective::Kind;
 
-/// Up to so many bytes are sent in one step, though that is more of them: two steps would take
-/// longer.
+/// Up to so many bytes are sent in one step although that sends more bytes in total: two steps
+/// would take longer.
 constexpr std::size_t most_direct_bytes = 64 * 1024;
 constexpr std::size_t cache_line = 64;
 
@@ -66,19 +66,19 @@ public:
 private:
     bool is_root() const { return rank_ == collective_.root; }
 
-    /// The peers, beginning with the next rank, so that not all send to the same one first.
+    /// Visits the peers, beginning with the next rank, so that not all send to the same one first.
     template <class Call>
     void for_each_peer(Call call) const {
         for (int step = 1; step < ranks_; ++step)
             call((rank_ + step) % ranks_);
     }
 
-    /// This rank's part of the n-th of a buffer that has one for each.
+    /// The start of part n in a buffer that has one part of `count` elements for each rank.
     std::size_t part_start(int n) const {
         return collective_.bytes() * static_cast<std::size_t>(n);
     }
 
-    /// The n-th of so many parts of the elements.
+    /// The n-th of `parts` parts of the elements.
     Part slice(int n, int parts) const {
         const auto size = size_of(collective_.type);
         const auto line = cache_line / size;
@@ -91,7 +91,7 @@ private:
         return {start(n), start(n + 1) - start(n)};
     }
 
-    /// Of the ranks but the root, one each.
+    /// The part of a rank other than the root, when these ranks share the elements.
     Part slice_of(int rank) const {
         return slice(rank < collective_.root ? rank : rank - 1, ranks_ - 1);
     }
@@ -117,14 +117,15 @@ private:
         const auto bytes = collective_.bytes();
         const auto rings = bytes_of_rings(bytes);
         auto* const memory = scratch_.of(rings + bytes);
-        // The result may be written before all of it is sent.
+        // A copy, since the result may be written before all of the input is sent.
         auto* const own = memory + rings;
         std::copy_n(data_, bytes, own);
         for_each_peer([&](int peer) { exchange_.output(peer, own, bytes); });
         reduction(own, data_, bytes, memory);
     }
 
-    /// A part that arrives combined replaces what its rank has received before: that is sent.
+    /// A combined part from a peer overwrites elements that this rank has already sent to that
+    /// peer.
     void all_reduce() {
         const auto mine = slice(rank_, ranks_);
         auto* const own = data_ + mine.start;

@@ -9,8 +9,8 @@
 
 namespace ddprun::groups {
 
-/// Plans a collective between ranks that are all connected with each other, with the fewest bytes
-/// that a rank can send and receive in it, in at most two steps:
+/// Plans a collective between ranks that are all connected with each other. Each rank sends and
+/// receives the fewest bytes possible, in at most two steps:
 ///
 ///   all_reduce      each rank combines a part, and sends it to all as it is combined
 ///   reduce          each rank but the root combines a part, and sends it to the root
@@ -19,8 +19,8 @@ namespace ddprun::groups {
 ///   barrier         each rank waits for a word of all others
 ///   the others      directly
 ///
-/// Where bytes are few, the first three are one step too: each rank sends everything to all, or to
-/// and from the root. Elements are always combined in the order of ranks, so the bits of a result
+/// With few bytes, the first three also take one step: each rank sends everything to all, or to and
+/// from the root. Elements are always combined in the order of ranks, so the bits of a result
 /// depend neither on its length nor on what arrived first.
 ///
 /// `scratch` is used until the exchange is over. On the cpu an all_reduce is in place.

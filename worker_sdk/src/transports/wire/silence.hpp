@@ -5,16 +5,16 @@
 
 namespace ddprun::groups {
 
-/// A machine that has lost its power or its network closes no connection. The kernel asks such a
-/// peer more and more rarely, for a quarter of an hour, while data for it wait. So its own facts
-/// are looked at. TCP_USER_TIMEOUT would also end a connection to a peer that is busy and reads
-/// nothing: its window is closed, but it answers.
+/// Detects a machine that has lost its power or network, and so closes no connection. While data
+/// for such a peer waits, the kernel repeats it ever more rarely, for a quarter of an hour; so its
+/// TCP facts are read instead. TCP_USER_TIMEOUT would also end a connection to a busy peer that
+/// reads nothing: its window is closed, but its machine answers.
 void ask_when_idle(int socket);
 
 /// Whether the other machine has answered nothing for `waiting_times::silent_machine_timeout`,
-/// although it was asked several times.
+/// despite several questions.
 bool is_silent(const tcp_info& facts);
-/// False where the kernel has no facts.
+/// False when the kernel has no facts about the socket.
 bool is_silent(int socket);
 
 }  // namespace ddprun::groups

@@ -20,7 +20,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-/// In one call of the kernel: sending and receiving take turns.
+/// The most bytes of one system call, so that sending and receiving take turns.
 constexpr std::size_t most_at_once = 256 * 1024;
 
 constexpr const char* closed = "its connection was closed";
@@ -83,7 +83,7 @@ Transfer::End Transfer::run() {
             await();
     }
     if (end_) return *end_;
-    // The peers have what they need, so that this call is no longer late.
+    // The peers have all they need, so the rest of this call delays none of them.
     while (exchange_.copy_some())
         if (settings_.is_aborted) return Aborted{};
     return Done{};
@@ -110,7 +110,7 @@ bool Transfer::is_done(const Peer& peer) const {
     return has_sent(peer) && (has_received || !exchange_.receives_from(peer.number));
 }
 
-/// True when something was sent.
+/// Returns true when something was sent.
 bool Transfer::send(Peer& peer) {
     auto& sending = peer.sending;
     const auto output = exchange_.next_output(peer.number);
@@ -134,7 +134,7 @@ bool Transfer::send(Peer& peer) {
     return true;
 }
 
-/// True when something has come.
+/// Returns true when something has arrived.
 bool Transfer::receive(Peer& peer) {
     auto& receiving = peer.receiving;
     const auto room = exchange_.next_input(peer.number);
@@ -155,7 +155,7 @@ bool Transfer::receive(Peer& peer) {
         return false;
     }
     const auto bytes = static_cast<std::size_t>(got);
-    // Of a broken connection the end is still to be read, which no poll waits for.
+    // A broken connection is not polled, so it is read again until its end.
     receiving.is_empty = !peer.is_broken && bytes < length_of(pieces);
     const auto of_header = std::min(bytes, pieces[0].iov_len);
     receiving.header_got += of_header;
@@ -164,8 +164,7 @@ bool Transfer::receive(Peer& peer) {
     return true;
 }
 
-/// Calls follow each other in a connection, so that bytes of another call are a mismatch for
-/// certain.
+/// Calls follow each other in a connection, so bytes of another call are always a mismatch.
 void Transfer::check_header(const Peer& peer) {
     Header header;
     ::memcpy(&header, peer.receiving.header.data(), sizeof header);
@@ -179,7 +178,7 @@ void Transfer::check_header(const Peer& peer) {
         lose(peer.number, "it has sent bytes of no call");
 }
 
-/// Also while bytes come all the time.
+/// Called even while bytes keep arriving.
 void Transfer::check_time() {
     const auto now = Clock::now();
     if (now >= settings_.until) {
@@ -204,7 +203,7 @@ void Transfer::look() {
     if (poll(0)) note();
 }
 
-/// For the first of: something can be moved, an abort, the end of the time, the next call.
+/// Waits until something can be moved, an abort, the deadline or the next call of `during_wait`.
 void Transfer::await() {
     require_no_broken();
     if (end_) return;
@@ -216,14 +215,13 @@ void Transfer::await() {
     if (poll(static_cast<int>(std::max(left, milliseconds(0)).count()))) note();
 }
 
-/// Nothing can be moved: then a peer of which nothing more can be read, and that has to be sent
-/// something, never gets it.
+/// Nothing can be moved, so data for a broken peer can never be sent.
 void Transfer::require_no_broken() {
     for (const auto& peer : peers_)
         if (peer.is_broken && !has_sent(peer)) return lose(peer.number, broken);
 }
 
-/// True when a socket is ready.
+/// Returns true when a socket is ready.
 bool Transfer::poll_for_a_while() {
     const auto length = settings_.polling.length();
     if (length.count() == 0) return false;
@@ -233,22 +231,22 @@ bool Transfer::poll_for_a_while() {
             settings_.polling.learn(true);
             return true;
         }
-        // A rank may be waiting for this processor.
+        // Another rank may be waiting for this processor.
         ::sched_yield();
     } while (!end_ && Clock::now() < until);
     settings_.polling.learn(false);
     return false;
 }
 
-/// True when a socket is ready.
+/// Returns true when a socket is ready.
 bool Transfer::poll(int milliseconds) {
     const int ready = ::poll(sockets_.data(), sockets_.size(), milliseconds);
     if (ready < 0 && errno != EINTR) end_ = Failed{std::string("poll: ") + ::strerror(errno)};
     return ready > 0;
 }
 
-/// Without anything to move a connection is polled all the same: one that was broken, and not
-/// closed, is one of a rank that has aborted.
+/// A connection without bytes to move is polled too: one that breaks without having been closed
+/// belongs to a rank that has aborted.
 void Transfer::set_awaited() {
     for (auto& socket : sockets_)
         if (socket.fd != settings_.wake) socket.events = 0;
@@ -258,7 +256,7 @@ void Transfer::set_awaited() {
         if (wants_to_send(peer)) events |= POLLOUT;
         auto& socket = sockets_[static_cast<std::size_t>(peer.number)];
         socket.events = static_cast<short>(events);
-        // It would be ready again and again.
+        // A broken socket would always be ready.
         if (peer.is_broken) socket.fd = -1;
     }
 }
@@ -272,7 +270,7 @@ void Transfer::note() {
         if ((ready & (POLLIN | over)) != 0) peer.receiving.is_empty = false;
         if ((ready & POLLOUT) != 0) peer.sending.is_full = false;
     }
-    // Of the others, which are done.
+    // Also checks the peers that are done.
     for (std::size_t rank = 0; rank < sockets_.size(); ++rank)
         if (sockets_[rank].fd != settings_.wake && (sockets_[rank].revents & over) != 0)
             return lose(static_cast<int>(rank), broken);

@@ -25,7 +25,7 @@ class Transfer {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// How long a wait polls before it sleeps, learned from the waits before.
+    /// How long a wait polls before it sleeps, learned from earlier waits.
     class Polling {
     public:
         explicit Polling(bool has_core) : has_core_(has_core) {}
@@ -44,10 +44,10 @@ public:
         int rank;
         /// One for each rank.
         std::vector<int> sockets;
-        /// The program's, and the tag of this step of it.
+        /// The program's call, and the tag of this step of it.
         const Collective& call;
         std::uint32_t tag;
-        /// Becomes readable after `is_aborted` has become true.
+        /// A descriptor that becomes readable after `is_aborted` has become true.
         int wake;
         const std::atomic<bool>& is_aborted;
         Polling& polling;
@@ -58,7 +58,7 @@ public:
 
     struct Done {};
     struct Aborted {};
-    /// The time is over, and these have not sent or taken everything.
+    /// The deadline has passed, and these peers have not sent or taken everything.
     struct Late {
         std::vector<int> peers;
     };
@@ -66,7 +66,7 @@ public:
         int peer;
         std::string why;
     };
-    /// This one is in another call.
+    /// This peer is in another call.
     struct Differs {
         int peer;
         Collective call;
@@ -82,7 +82,7 @@ public:
     End run();
 
 private:
-    /// One direction of a connection each.
+    /// One direction of a connection.
     struct Sending {
         Header header{};
         std::size_t header_sent = 0;
@@ -97,7 +97,7 @@ private:
         int number;
         Sending sending{};
         Receiving receiving{};
-        /// Nothing can be sent any more; what has come before can still be read.
+        /// Nothing can be sent any more; bytes that have arrived can still be read.
         bool is_broken = false;
     };
 
@@ -124,9 +124,9 @@ private:
 
     Exchange& exchange_;
     const Settings settings_;
-    std::vector<Peer> peers_;  // that are not done
-    /// One for each rank, as the kernel takes no more than a process may have descriptors. This
-    /// rank's is the one that wakes.
+    std::vector<Peer> peers_;  // peers that are not done
+    /// One for each rank, since the kernel accepts no more than the process may have descriptors.
+    /// This rank's own entry is the wake descriptor.
     std::vector<pollfd> sockets_;
     Clock::time_point next_call_;
     std::optional<End> end_;

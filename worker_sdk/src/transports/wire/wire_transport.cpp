@@ -22,7 +22,7 @@ int place_of(const WireTransport::Settings& settings) {
         std::find(ranks.begin(), ranks.end(), settings.own_rank) - ranks.begin());
 }
 
-/// All peers have published their addresses by then, and read those of all others.
+/// The time starts when all peers have published their addresses and read all others'.
 milliseconds time_to_connect(std::size_t ranks) {
     return waiting_times::connect_timeout +
            static_cast<milliseconds::rep>(ranks) * waiting_times::connect_timeout_of_each;
@@ -60,7 +60,7 @@ Outcome WireTransport::connect(const std::function<void()>& during_wait) {
     } catch (const PeerLost& thrown) {
         error = GroupError{GroupError::Kind::peer_lost, thrown.what(), thrown.ranks()};
     } catch (const Error& thrown) {
-        // The numbers are the same.
+        // Both enumerations have the same numbers.
         error = GroupError{static_cast<GroupError::Kind>(thrown.code()), thrown.what()};
     }
     if (!error) return {};
@@ -115,7 +115,7 @@ Outcome WireTransport::run_step(
     if (!error) return {};
     if (error->kind == GroupError::Kind::mismatch) return mismatch_with(*error, whole);
     auto outcome = named(std::move(*error));
-    // Which rank is late is not known: the one that was waited for may be waiting for another.
+    // The late rank is not known: the one that was waited for may be waiting for another.
     if (outcome.kind == GroupError::Kind::timeout) outcome.ranks.clear();
     return outcome;
 }
@@ -127,7 +127,7 @@ GroupError WireTransport::mismatch_with(const GroupError& found, const Collectiv
         text_of({other}) + " is at " + found.text);
 }
 
-/// With the group's ranks in place of the mesh's.
+/// Replaces the mesh's rank numbers by the group's.
 GroupError WireTransport::named(GroupError error) const {
     if (error.ranks.empty()) return error;
     for (auto& rank : error.ranks)

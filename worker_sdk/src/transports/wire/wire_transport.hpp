@@ -18,25 +18,25 @@
 namespace ddprun::groups {
 
 /// Ranks on several hosts, all connected with each other by TCP. `Mesh` has the connections, and
-/// `plan` the way of each collective over them.
+/// `plan` decides how each collective uses them.
 class WireTransport : public Transport {
 public:
     struct Settings {
-        /// The ranks that it connects, as the group numbers them; errors name them so. Calls number
-        /// them by their places here.
+        /// The ranks that this transport connects, as numbered by the group and in errors. Calls
+        /// number them by their index here.
         std::vector<int> ranks;
         int own_rank = 0;
         std::string address;
         bool has_core = false;
-        /// The addresses have `prefix` in `store`; each is waited for until `deadline`, or until a
-        /// rank has died.
+        /// The store in which the addresses are, under `prefix`. Each address is awaited until
+        /// `deadline`, or until a rank has died.
         Store store;
         std::string prefix;
         DeathReports deaths;
         std::chrono::steady_clock::time_point deadline;
     };
 
-    /// Listens, and is not connected yet.
+    /// Starts to listen, without connecting yet.
     static std::variant<std::unique_ptr<WireTransport>, GroupError> open(Settings settings);
 
     WireTransport(Settings settings, std::unique_ptr<Mesh> mesh);
@@ -45,9 +45,10 @@ public:
     Outcome run(const Collective& collective, std::chrono::milliseconds timeout) override {
         return run_step(collective, collective, timeout, {});
     }
-    /// The same; `during_wait` is called now and then during a long wait.
+    /// Like `Transport::connect`; `during_wait` is called now and then during a long wait.
     Outcome connect(const std::function<void()>& during_wait);
-    /// One step of the program's call `whole`, which is compared and named in errors.
+    /// Performs one step of the program's call `whole`, which is compared with the peers' and named
+    /// in errors.
     Outcome run_step(
         const Collective& step,
         const Collective& whole,
@@ -64,8 +65,8 @@ private:
 
     Settings settings_;
     std::unique_ptr<Mesh> mesh_;
-    /// Of collectives, of which one runs at a time. Kept for the next: fresh pages would cost more
-    /// than the network.
+    /// For collectives, one of which runs at a time. Kept for the next one: fresh pages would cost
+    /// more than the network.
     Scratch<std::byte> scratch_;
 };
 
