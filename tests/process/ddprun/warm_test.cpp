@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --warm=1: which restarts get a process that was started early, and which start from the
-// beginning. beginning.
+// --warm=1: which restarts use a process that was started early, and which start cold.
 #include "tests/process/ddprun/job.hpp"
 
 #include <doctest/doctest.h>
