@@ -9,13 +9,13 @@
 
 namespace cifar {
 
-/// A 3 by 3 convolution that keeps the size of its pictures, batch norm, ReLU, and then, where so
-/// asked, the largest of each 2 by 2 pixels, or the output of an earlier unit added.
+/// A 3 by 3 convolution that keeps the size of its pictures, batch norm and ReLU. As requested, it
+/// then takes the maximum of each 2 by 2 pixels, or adds the output of an earlier unit.
 struct ConvUnit {
     std::string name;
     std::size_t inputs = 0;
     std::size_t outputs = 0;
-    /// Of the pictures that it convolves.
+    /// The width of the pictures that it convolves.
     std::size_t side = 0;
     bool pools = false;
     std::optional<std::size_t> adds;
@@ -23,7 +23,7 @@ struct ConvUnit {
     std::size_t output_side() const { return pools ? side / 2 : side; }
 };
 
-/// Kept as `shape` says, the last dimension fastest.
+/// The values lie in memory as `shape` says, with the last dimension fastest.
 struct ParameterShape {
     std::string name;
     std::vector<std::uint64_t> shape;
@@ -38,17 +38,17 @@ struct ParameterShape {
 /// channels of one together.
 struct Architecture {
     std::vector<ConvUnit> units;
-    /// Of each unit the convolution's weight (outputs, 3, 3, inputs), batch norm's weight and its
-    /// bias; at last the linear layer's weight, which has no bias.
+    /// The weights: for each unit the convolution's (outputs, 3, 3, inputs), then batch norm's
+    /// weight and bias; finally the linear layer's weight, which has no bias.
     std::vector<ParameterShape> parameters;
 
     /// The linear layer sees the largest value of each channel of the last unit.
     std::size_t features() const { return units.back().outputs; }
 };
 
-/// Pictures have three channels; the others are zero. Tensor cores want eight.
+/// Pictures have three channels; the others are zero, because tensor cores need eight.
 inline constexpr std::size_t input_channels = 8;
-/// What the linear layer's scores are multiplied by; without it they begin too large to learn.
+/// The factor of the linear layer's scores; without it they begin too large to learn.
 inline constexpr float score_scale = 0.125F;
 
 constexpr bool is_width(std::size_t width) {
@@ -59,7 +59,7 @@ constexpr bool is_width(std::size_t width) {
 /// is_width(width).
 Architecture make_architecture(std::size_t width);
 
-/// Which of `parameters` belong to a unit.
+/// The indices in `parameters` of a unit's values.
 constexpr std::size_t weight_of(std::size_t unit) {
     return 3 * unit;
 }
@@ -73,9 +73,9 @@ inline std::size_t linear_of(const Architecture& architecture) {
     return architecture.parameters.size() - 1;
 }
 
-/// What a parameter begins with: uniform in +-1/sqrt(inputs of one output) for weights (those of
-/// the channels that are always zero are zero), 1 and 0 for batch norm. The same for the same seed
-/// on every machine.
+/// The initial values of a parameter: for weights uniform in +-1/sqrt(inputs of one output), and
+/// zero for the channels that are always zero; for batch norm 1 and 0. Equal seeds give equal
+/// values on every machine.
 std::vector<float> initial_values(
     const Architecture& architecture, std::size_t parameter, std::uint64_t seed);
 

@@ -12,34 +12,34 @@
 
 namespace cifar {
 
-/// Sums over the samples of batches.
+/// Sums over the samples of all batches so far.
 struct Totals {
     double loss = 0;
     double correct = 0;
 };
 
 /// The network on a GPU, with its optimizer and data: what the CUDA part does for the program. The
-/// program averages gradients and decides the order of calls.
+/// program averages gradients and determines the order of calls.
 ///
 /// Calls give work to one stream and return, unless they say otherwise. Errors are exceptions with
 /// a sentence.
 class GpuNetwork {
 public:
     struct Options {
-        /// As CUDA_VISIBLE_DEVICES counts.
+        /// The index among the devices in CUDA_VISIBLE_DEVICES.
         int device = 0;
         std::size_t width = 64;
-        /// The largest that will be asked for.
+        /// The largest batch that will be used.
         std::size_t batch_size = 512;
         /// See Augmentation.
         std::uint64_t seed = 1;
         int cut = 8;
     };
 
-    /// Called when what makes the gradient has been given to the stream.
+    /// Called when the work that makes this gradient was enqueued in the stream.
     using GradientDone = std::function<void(std::size_t parameter)>;
-    /// For a batch norm over all ranks: adds up sums in the GPU's memory over them, after what is
-    /// in the stream now and before what comes later.
+    /// For a batch norm over all ranks: adds up sums in the GPU's memory over the ranks, after the
+    /// present work of the stream and before its later work.
     using SumOverRanks = std::function<void(float* sums, std::size_t count)>;
 
     virtual ~GpuNetwork() = default;
@@ -51,34 +51,35 @@ public:
     /// A CUstream.
     virtual void* stream() const = 0;
 
-    /// Where parameters and gradients lie in the GPU's memory, in the order of the architecture's.
+    /// Sets the memory of parameters and gradients on the GPU, in the order of the architecture's.
     virtual void place(
         const std::vector<float*>& parameters, const std::vector<float*>& gradients) = 0;
-    /// Batch norm over `rank_count` ranks, each with as many samples; `sum` must outlive training.
+    /// Batch norm over `rank_count` ranks with equally many samples; `sum` must outlive training.
     virtual void synchronise_norm(int rank_count, SumOverRanks sum) = 0;
     /// Waits.
     virtual void load(Split split, const Dataset& data) = 0;
 
-    /// The pictures of an epoch, in its order. Waits.
+    /// Sets the pictures of an epoch, in its order. Waits.
     virtual void begin_epoch(std::uint64_t epoch, const std::vector<std::uint64_t>& order) = 0;
     /// Forward and backward over `count` pictures from order[first] on. Gradients of the mean loss
     /// are written (not added), from the last parameter to the first. Requires: 0 < count <=
     /// batch_size.
     virtual void train(std::size_t first, std::size_t count, const GradientDone& done) = 0;
-    /// `committed`: a word in the GPU's memory that is 0 when nothing must be updated; or null.
+    /// `committed`: a word in the GPU's memory that is 0 when nothing may be updated; or null.
     virtual void update(float rate, const std::uint32_t* committed) = 0;
-    /// Of what has been trained since the last time. Waits.
+    /// The totals of the training since the last call. Waits.
     virtual Totals take_totals() = 0;
 
-    /// How many of the test pictures first, first + stride, ... it names right. Waits.
+    /// How many of the test pictures first, first + stride, ... are classified correctly. Waits.
     virtual std::int64_t count_correct(std::size_t first, std::size_t stride) = 0;
 
-    /// What a checkpoint holds. Running averages: of each unit its means and then its variances,
-    /// all in one piece.
+    /// The values for a checkpoint. Running averages: each unit's means followed by its variances,
+    /// in one array.
     virtual std::size_t running_count() const = 0;
     /// In the GPU's memory.
     virtual float* running() const = 0;
-    /// These wait. After writing parameters in the GPU's memory by other means: `refresh`.
+    /// These functions wait. Call `refresh` after writing parameters in the GPU's memory by other
+    /// means.
     virtual std::vector<float> parameter(std::size_t index) const = 0;
     virtual std::vector<float> velocity(std::size_t index) const = 0;
     virtual std::vector<float> running_averages() const = 0;

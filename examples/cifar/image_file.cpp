@@ -36,7 +36,7 @@ std::string last_system_error() {
     return std::generic_category().message(errno);
 }
 
-/// What people have instead: the archive's own folder, or the version for Python.
+/// Names what users usually have instead: the archive's own folder, or the version for Python.
 [[noreturn]] void refuse_missing(const fs::path& path) {
     std::error_code error;
     const auto unpacked = path.parent_path() / "cifar-10-batches-bin";

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-/// CIFAR-10's binary files: one record after the other, without a header; a record is a byte that
-/// says what the picture shows, then its red, its green and its blue, line by line.
+/// CIFAR-10's binary files: one record after the other, without a header; a record is a byte for
+/// the class of the picture, followed by its red, green and blue planes, line by line.
 /// https://www.cs.toronto.edu/~kriz/cifar.html describes them.
 namespace cifar {
 
@@ -23,8 +23,7 @@ public:
     using std::runtime_error::runtime_error;
 };
 
-/// Pictures of image_bytes each, as the files have them, and what they show, 0 to 9, in the same
-/// order.
+/// Pictures of image_bytes each, as in the files, and their classes, 0 to 9, in the same order.
 struct Dataset {
     std::vector<std::uint8_t> pixels;
     std::vector<std::uint8_t> labels;
@@ -38,8 +37,8 @@ enum class Split { train, test };
 /// number of pictures. Throws DataError.
 Dataset read_dataset(const std::string& folder, Split split);
 
-/// Writes them (those to train on in five files as alike as can be), makes the folder when there is
-/// none. Each file is there whole or not at all. Throws DataError.
+/// Writes the pictures (those for training divided equally among five files), and makes the folder
+/// if there is none. Each file is written whole or not at all. Throws DataError.
 void write_dataset(const std::string& folder, Split split, const Dataset& data);
 
 }  // namespace cifar

@@ -18,13 +18,13 @@ constexpr double side = image_side;
 constexpr int samples_across = 2;  // of a pixel, for smooth edges
 constexpr double least_contrast = 90;
 
-/// Where a shape lies: its own coordinates are turned, and 1 is its size.
+/// The position of a shape, in whose own coordinates it is not rotated and has size 1.
 struct Pose {
     double x, y, size;
     double cosine, sine;
 };
 
-/// Is the point, in the shape's coordinates, on the shape?
+/// Whether the point, in the shape's coordinates, is on the shape.
 bool is_on(unsigned kind, double x, double y) {
     const double radius = std::hypot(x, y);
     const double angle = std::atan2(y, x) + std::numbers::pi;
@@ -61,7 +61,7 @@ Colour any_colour(Random& random) {
     return {random.uniform(20, 235), random.uniform(20, 235), random.uniform(20, 235)};
 }
 
-/// Some channel differs enough for the shape to be seen.
+/// A colour that differs enough in some channel for the shape to be visible.
 Colour other_colour(Random& random, const Colour& from) {
     for (;;) {
         const auto colour = any_colour(random);

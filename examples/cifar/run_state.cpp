@@ -9,7 +9,7 @@
 namespace cifar {
 namespace {
 
-// compare_checkpoints looks at what begins with the first one.
+// The first prefix marks the values that compare_checkpoints compares.
 constexpr const char* parameter_prefix = "parameters/";
 constexpr const char* momentum_prefix = "momentum/";
 constexpr const char* running_name = "running averages";

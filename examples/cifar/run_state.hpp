@@ -8,15 +8,16 @@
 
 namespace cifar {
 
-/// Where a run is, between two steps; together with what the network holds, all it takes to go on.
+/// The position of a run between two steps; together with the network's values all that is needed
+/// to resume.
 struct RunState {
     std::int64_t seed = 0;
     std::int64_t width = 0;
-    /// Steps since the beginning; whole epochs; samples that all ranks have used of this epoch.
+    /// Steps since the beginning; completed epochs; samples of this epoch that all ranks have used.
     std::int64_t step = 0;
     std::int64_t epoch = 0;
     std::int64_t consumed = 0;
-    /// Over all ranks, of this epoch.
+    /// The sum over all ranks in this epoch.
     double loss = 0;
     double correct = 0;
     double samples = 0;
@@ -26,10 +27,10 @@ struct RunState {
 ddprun::Checkpoint to_checkpoint(
     const RunState& state, const Architecture& architecture, const GpuNetwork& network);
 
-/// Throws ddprun::Error when the checkpoint is another program's.
+/// Throws ddprun::Error when the checkpoint is from another program.
 RunState state_in(const ddprun::Checkpoint& checkpoint);
 
-/// The rest of it. The same holds.
+/// Takes the values of the checkpoint; throws in the same case.
 void take_numbers(
     const ddprun::Checkpoint& checkpoint, const Architecture& architecture, GpuNetwork& network);
 

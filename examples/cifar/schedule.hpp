@@ -3,9 +3,9 @@
 
 namespace cifar {
 
-/// One cycle: the learning rate rises in a straight line from nothing to `peak` during the first
-/// fifth of the run, and falls in a straight line to nothing at its end. `progress` is the share of
-/// all samples that has been used, so that a run goes on where it was with another number of ranks.
+/// One cycle: the learning rate rises linearly from zero to `peak` during the first fifth of the
+/// run, and then falls linearly to zero at its end. `progress` is the share of all samples that has
+/// been used, so that a run can resume with another number of ranks.
 constexpr float one_cycle(double progress, float peak) {
     constexpr double rising = 0.2;
     if (progress <= 0 || progress >= 1) return 0;

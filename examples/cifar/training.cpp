@@ -33,10 +33,10 @@ std::vector<float*> views(
     return all;
 }
 
-/// What is added up over an epoch.
+/// The sums over an epoch.
 enum Metric : std::size_t { loss, correct, samples, metric_count };
 
-/// A run goes on with what it was begun with.
+/// A run must continue with the settings that it began with.
 void refuse_other(
     const std::string& path, const std::string& option, std::int64_t then, std::int64_t now) {
     if (then == now) return;
@@ -108,7 +108,7 @@ void Training::begin() {
     network_.refresh();
 }
 
-/// All ranks take the same checkpoint, so all of them refuse it for the same reason.
+/// All ranks load the same checkpoint, so all of them refuse it for the same reason.
 void Training::resume() try {
     std::vector<std::string> passed_over;
     const auto found = ddprun::load_newest(*checkpoints_, groups_.host, &passed_over);
@@ -172,8 +172,8 @@ float Training::learning_rate() const {
 }
 
 void Training::train_step(std::size_t first, std::size_t count) {
-    // Batch norm's sums over all ranks go on until the end of backward. Two NCCL communicators at
-    // work at once may wait for each other for ever, so the gradients are reduced after that.
+    // Batch norm's sums over all ranks continue until the end of backward. Two NCCL communicators
+    // at work at once may wait for each other for ever, so the gradients are reduced afterwards.
     std::vector<std::size_t> later;
     network_.train(first, count, [&](std::size_t i) {
         if (options_.sync_norm)
@@ -217,13 +217,13 @@ void Training::reduce_totals() {
     state_.samples += totals[samples];
 }
 
-/// Unless batch norm is over all ranks anyway, each has met other pictures.
+/// Unless batch norm covers all ranks, their running averages are of different pictures.
 void Training::average_norms() {
     groups_.sums.all_reduce(network_.running(), network_.running_count(), ddprun::Op::average)
         .wait();
 }
 
-/// The disk works while training goes on.
+/// The disk works while training continues.
 void Training::save() {
     if (!checkpoints_) return;
     reduce_totals();
@@ -235,7 +235,7 @@ void Training::save() {
     writer_->save(std::move(checkpoint));
 }
 
-/// Each rank takes every R-th picture, without the sampler's padding, which would count twice.
+/// Each rank tests every R-th picture. The sampler's padding would count pictures twice.
 double Training::test_accuracy() {
     average_norms();
     std::int64_t right = network_.count_correct(

@@ -20,28 +20,28 @@ namespace cifar {
 struct TrainingOptions {
     std::string data;
     std::int64_t epochs = 24;
-    /// Of each worker; the step takes world size times as many.
+    /// The batch of each worker; a step uses world size times as many samples.
     std::size_t batch_size = 512;
-    /// At the top of the cycle.
+    /// The maximum of the cycle.
     float learning_rate = 0.4F;
     std::int64_t seed = 1;
     std::size_t width = 64;
-    /// Pixels a side; 0: none.
+    /// The width in pixels; 0: none.
     int cutout = 8;
-    /// Batch norm over all ranks.
+    /// Batch norm covers all ranks.
     bool sync_norm = false;
     /// Empty: no checkpoints.
     std::string checkpoint_dir;
-    /// Beside the one after each epoch; 0: only those.
+    /// Steps between checkpoints, in addition to the one after each epoch; 0: only those.
     std::int64_t checkpoint_every = 100;
 };
 
-/// The ranks of the world, by what is exchanged: through the machine's memory or between the GPUs.
+/// Groups of all ranks, for data in the machine's memory and between GPUs.
 struct Groups {
     ddprun::ProcessGroup host;
-    /// Gradients; nothing else while they are reduced.
+    /// For gradients; not used otherwise while they are reduced.
     ddprun::ProcessGroup gradients;
-    /// What batch norm adds up.
+    /// For the sums of batch norm.
     ddprun::ProcessGroup sums;
 };
 
@@ -58,8 +58,8 @@ public:
         std::size_t train_count,
         std::size_t test_count);
 
-    /// Resumes where the newest checkpoint is, trains what is left of the epochs and tests.
-    /// Throws ddprun::Error; UsageError when the checkpoint does not fit the options.
+    /// Resumes from the newest checkpoint, trains the remaining epochs and tests. Throws
+    /// ddprun::Error; UsageError when the checkpoint does not fit the options.
     void run();
 
 private:
@@ -86,11 +86,11 @@ private:
     ddprun::Reducer reducer_;
     ddprun::DistributedSampler sampler_;
     std::optional<ddprun::CheckpointFolder> checkpoints_;
-    /// Of the first rank.
+    /// On the first rank only.
     std::optional<ddprun::CheckpointWriter> writer_;
     std::optional<ddprun::CheckpointRound> round_;
     RunState state_;
-    /// What the totals in `state_` do not have yet.
+    /// Sums that are not yet in the totals of `state_`.
     ddprun::Metrics metrics_;
 };
 

@@ -15,7 +15,7 @@ inline CUdeviceptr address_of(const void* pointer) {
     return reinterpret_cast<CUdeviceptr>(pointer);
 }
 
-/// Copies in a stream. The host's side is to be left alone until the stream was waited for.
+/// Copies in a stream. The host must not use its side until it has waited for the stream.
 inline void upload(void* to, const void* from, std::size_t bytes, const Stream& stream) {
     if (bytes == 0) return;
     check(cuMemcpyHtoDAsync(address_of(to), from, bytes, stream.get()), "copying to the GPU");
@@ -25,7 +25,7 @@ inline void download(void* to, const void* from, std::size_t bytes, const Stream
     check(cuMemcpyDtoHAsync(to, address_of(from), bytes, stream.get()), "copying from the GPU");
 }
 
-/// Memory of the GPU; not set to anything.
+/// Memory of the GPU, not initialized.
 template <class T>
 class Buffer {
 public:
@@ -50,7 +50,7 @@ public:
         if (data_ != nullptr) cuMemFree(address_of(data_));
     }
 
-    /// Of the GPU: nothing for the host to look at.
+    /// A pointer of the GPU, which the host must not dereference.
     T* data() const { return data_; }
     std::size_t count() const { return count_; }
     std::size_t bytes() const { return count_ * sizeof(T); }
@@ -59,7 +59,7 @@ public:
         if (count_ == 0) return;
         check(cuMemsetD8Async(address_of(data_), 0, bytes(), stream.get()), "clearing memory");
     }
-    /// Requires: `count` is at most count(). As with the functions above.
+    /// Requires: `count` is at most count(). Asynchronous, like the functions above.
     void upload(const T* from, std::size_t count, const Stream& stream) const {
         gpu::upload(data_, from, count * sizeof(T), stream);
     }

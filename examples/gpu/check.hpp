@@ -8,13 +8,13 @@
 
 namespace gpu {
 
-/// The driver refused something.
+/// An error of the driver.
 struct Error : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// Throws "reserving 12 MB: out of memory (CUDA_ERROR_OUT_OF_MEMORY 2)"; `doing` says "reserving
-/// 12 MB".
+/// Throws "reserving 12 MB: out of memory (CUDA_ERROR_OUT_OF_MEMORY 2)", where `doing` is
+/// "reserving 12 MB".
 void check(CUresult result, const std::string& doing);
 inline void check(CUresult result, const char* doing) {
     if (result != CUDA_SUCCESS) check(result, std::string{doing});

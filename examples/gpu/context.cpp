@@ -37,7 +37,7 @@ void check_there(int ordinal) {
 Context::Context(int ordinal) {
     check_there(ordinal);
     check(cuDeviceGet(&device_, ordinal), "taking the GPU");
-    // Never given back: others of this process may hold memory in it until the very end.
+    // Never released: other parts of this process may use memory in it until the very end.
     CUcontext context = nullptr;
     check(cuDevicePrimaryCtxRetain(&context, device_), "beginning to use the GPU");
     check(cuCtxPushCurrent(context), "beginning to use the GPU");

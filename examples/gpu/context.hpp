@@ -8,12 +8,13 @@
 
 namespace gpu {
 
-/// A GPU in use: the context that all libraries of this process share (the CUDA runtime's
-/// "primary" one), current in the thread that made this and while this lives. What is made in it
-/// ends before it does.
+/// The context of a GPU that all libraries of this process share (the CUDA runtime's "primary"
+/// one). It is current in the thread that made this object, during the object's life. Objects made
+/// in it must be destroyed first.
 class Context {
 public:
-    /// `ordinal` counts what CUDA_VISIBLE_DEVICES shows. Throws Unavailable when there is none.
+    /// `ordinal` is an index into CUDA_VISIBLE_DEVICES. Throws Unavailable when there is no such
+    /// GPU.
     explicit Context(int ordinal);
     Context(const Context&) = delete;
     Context& operator=(const Context&) = delete;
@@ -22,7 +23,7 @@ public:
     /// "NVIDIA H200"
     std::string name() const;
 
-    /// Bytes of its memory that all processes use, and that it has.
+    /// Bytes of its memory that all processes use, and all that it has.
     struct MemoryUse {
         std::size_t used = 0;
         std::size_t total = 0;

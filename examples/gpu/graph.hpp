@@ -6,13 +6,13 @@
 
 namespace gpu {
 
-/// Work that was recorded once and is given to the GPU again and again with one call.
+/// Work that is recorded once and can be launched repeatedly with one call.
 class Graph {
 public:
     Graph() = default;
 
-    /// Records what `work` gives to `stream`, and to streams that wait for an event of it and that
-    /// it waits for again; nothing is performed. `work` waits for nothing on the host.
+    /// Records what `work` enqueues in `stream`, and in streams that it forks from that one and
+    /// joins again; nothing is executed. `work` must not wait on the host.
     template <class Work>
     static Graph record(const Stream& stream, const Work& work) {
         check(

@@ -9,17 +9,17 @@
 
 namespace gpu {
 
-/// How many blocks, of how many threads each.
+/// The number of blocks, and of threads in each.
 struct Grid {
     unsigned blocks = 1;
     unsigned threads = 1;
     /// More dimensions of blocks.
     unsigned blocks_y = 1;
     unsigned blocks_z = 1;
-    /// Of dynamic shared memory, for each block.
+    /// Bytes of dynamic shared memory for each block.
     unsigned shared_bytes = 0;
 
-    /// So many blocks that there is a thread for each of `count`, and one at least.
+    /// Enough blocks for one thread per element of `count`; at least one.
     static Grid for_each(std::size_t count, unsigned threads = 256) {
         const auto blocks = (count + threads - 1) / threads;
         return {static_cast<unsigned>(blocks == 0 ? 1 : blocks), threads};
@@ -29,8 +29,8 @@ struct Grid {
 template <class Signature>
 class Kernel;
 
-/// A function of the GPU's. `Signature` is the kernel's own type, written in a header that the
-/// kernel's file includes too: the driver would take any arguments.
+/// A function on the GPU. `Signature` is the kernel's type, from a header that the kernel's file
+/// includes too: the driver itself would accept any arguments.
 template <class... Parameters>
 class Kernel<void(Parameters...)> {
 public:
@@ -64,7 +64,7 @@ private:
     CUfunction function_ = nullptr;
 };
 
-/// What ddprun_add_kernels has embedded for one .cu file.
+/// The kernels that ddprun_add_kernels has embedded for one .cu file.
 class Kernels {
 public:
     explicit Kernels(const void* image) {

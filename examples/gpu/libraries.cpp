@@ -60,7 +60,7 @@ std::string beside_program(const std::string& file) {
 
 void open_for_all(const Wanted& wanted) {
     if (opens(wanted.file, RTLD_NOLOAD)) return;
-    ::dlerror();  // that it is not there yet is no news
+    ::dlerror();  // a copy that is not loaded yet is no error
     if (const auto given = value_of(wanted.variable.c_str()); !given.empty()) {
         if (opens(given)) return;
         throw Unavailable(wanted.variable + ": " + last_error(given));

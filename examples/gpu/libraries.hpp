@@ -6,37 +6,37 @@
 
 namespace gpu {
 
-/// A library of NVIDIA's that a program opens when it runs, so that it starts without one too.
+/// A library of NVIDIA that a program opens at run time, so that it also starts without it.
 struct Wanted {
     /// For people: "cuBLASLt".
     std::string what;
-    /// As the dynamic linker knows it, with the version that was built against:
+    /// The name for the dynamic linker, with the version that was built against:
     /// "libcublasLt.so.13".
     std::string file;
-    /// The variable that says where it is, if set: "DDPRUN_CUBLASLT". Nothing else is tried then.
+    /// A variable that, if set, names its path: "DDPRUN_CUBLASLT". Then no other place is tried.
     std::string variable;
     /// Folders within a Python environment's site-packages: "nvidia/cu13/lib".
     std::vector<std::string> packages;
-    /// Folders to look in at last.
+    /// Folders that are tried last.
     std::vector<std::string> folders;
-    /// What to do where there is none: "pip install nvidia-cublas".
+    /// Advice when it is missing: "pip install nvidia-cublas".
     std::string remedy;
 };
 
-/// Opens the library for the whole process: what is opened after it may use its functions by name.
-/// The copy that the process has already, $variable, where the dynamic linker looks, the PyPI
-/// package of the active environment ($VIRTUAL_ENV, $CONDA_PREFIX), the folders: the first one that
-/// opens stays for ever. Throws Unavailable.
+/// Opens the library for the whole process: libraries opened later may use its functions by name.
+/// Tries, in this order: the copy that the process has already loaded, $variable, the places of the
+/// dynamic linker, the PyPI package of the active environment ($VIRTUAL_ENV, $CONDA_PREFIX), the
+/// folders. The first one that opens is used and never closed. Throws Unavailable.
 void open_for_all(const Wanted& wanted);
 
-/// The same for the CUDA driver, which comes with the kernel module and is nowhere else.
+/// The same for the CUDA driver, which comes with the kernel module and has no other places.
 void open_driver();
 
-/// A part of this program that lies beside it. Throws Unavailable with `remedy` when it does not:
-/// the build left it out. Worth asking before anything is opened.
+/// Checks for a part of this program in a file beside it. Throws Unavailable with `remedy` when it
+/// is missing, because the build left it out. Call it before anything is opened.
 void require_part(const std::string& file, const std::string& remedy);
-/// Opens it and returns its function `name`. `open_driver` and the libraries that it uses come
-/// first. Throws Unavailable.
+/// Opens the part and returns its function `name`. Requires: `open_driver` and the libraries that
+/// it uses were opened. Throws Unavailable.
 void* open_part(const std::string& file, const std::string& name);
 
 }  // namespace gpu

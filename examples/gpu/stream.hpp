@@ -7,7 +7,7 @@
 
 namespace gpu {
 
-/// A handle of the driver's with one owner.
+/// A driver handle with one owner.
 template <class Handle, CUresult (*destroy)(Handle)>
 class Owned {
 public:
@@ -29,7 +29,7 @@ private:
     Handle handle_ = nullptr;
 };
 
-/// Work for the GPU in the order in which it was given; streams go on beside each other.
+/// Work for the GPU, performed in the order in which it was enqueued; streams run concurrently.
 class Stream {
 public:
     Stream() {
@@ -39,7 +39,7 @@ public:
     }
 
     CUstream get() const { return stream_.get(); }
-    /// Returns when everything in it is done. Errors of that work come out here.
+    /// Returns when all its work is done. Throws the errors of that work.
     void wait() const { check(cuStreamSynchronize(get()), "waiting for the GPU"); }
 
 private:
@@ -59,7 +59,7 @@ public:
     void record(const Stream& stream) {
         check(cuEventRecord(get(), stream.get()), "recording an event");
     }
-    /// What is given to `stream` from now on begins after this moment.
+    /// Work that is enqueued in `stream` from now on begins after this event.
     void hold(const Stream& stream) const {
         check(cuStreamWaitEvent(stream.get(), get(), 0), "waiting for an event in a stream");
     }

@@ -5,8 +5,8 @@
 
 namespace gpu {
 
-/// This machine or this build lacks something that a person can bring: one line that names it and
-/// says what to do. Programs end with 2.
+/// This machine or build lacks something that the user can install: one line that names it and the
+/// remedy. Programs exit with 2.
 struct Unavailable : std::runtime_error {
     using std::runtime_error::runtime_error;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Do two checkpoints hold the same parameters, bit for bit? Exit 0: yes, 1: no, 2: cannot be read.
+// Compares the parameters of two checkpoints bit for bit. Exit codes: 0 equal, 1 different, 2
+// unreadable.
 #include "comparison.hpp"
 #include "ddprun/checkpoint.hpp"
 #include "ddprun/error.hpp"
@@ -18,7 +19,7 @@ namespace {
 constexpr int different = 1;
 constexpr int unreadable = 2;
 
-/// A file, or of a folder the newest that is whole.
+/// Reads a file, or the newest whole checkpoint of a folder.
 ddprun::CheckpointFolder::Found read(const std::string& path) {
     std::error_code error;
     if (!std::filesystem::is_directory(path, error)) return {ddprun::read_checkpoint(path), path};

@@ -47,7 +47,7 @@ double as_double(T value) {
         return static_cast<float>(value);
 }
 
-/// NaN against a number is as far apart as can be.
+/// NaN differs from a number by infinity.
 template <class T>
 double distance(const std::vector<T>& a, const std::vector<T>& b) {
     double largest = 0;
@@ -60,7 +60,7 @@ double distance(const std::vector<T>& a, const std::vector<T>& b) {
     return largest;
 }
 
-/// Applies `f` to the two lists of values. Requires: of one type and length.
+/// Applies `f` to the two lists of values. Requires: equal types and lengths.
 template <class F>
 auto on_values(const Tensor& a, const Tensor& b, F f) {
     return std::visit(

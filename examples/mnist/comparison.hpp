@@ -10,17 +10,17 @@ namespace mnist {
 
 /// How the parameters of two checkpoints differ.
 struct Difference {
-    /// The first one, in the order of the first checkpoint, that is not the same bit for bit.
+    /// The first different parameter, in the order of the first checkpoint.
     std::string parameter;
-    /// Said instead of numbers when a parameter is in one of them only, or of another shape.
+    /// The difference in words when a parameter is missing in one of them, or has another shape.
     std::string why;
-    /// Over all parameters, and where.
+    /// The largest difference over all parameters, and its place.
     double largest = 0;
     std::string largest_in;
 };
 
-/// Nothing when all parameters are the same bits. Where the run was, and its momentum, do not
-/// count. Throws ddprun::Error when one of them has no parameters.
+/// None when all parameters are equal bit for bit. The position of the run and its momentum are not
+/// compared. Throws ddprun::Error when one of them has no parameters.
 std::optional<Difference> compare_parameters(
     const ddprun::Checkpoint& a, const ddprun::Checkpoint& b);
 

@@ -11,7 +11,7 @@ namespace mnist {
 /// The engine on one thread of the CPU: the same input gives the same bits.
 class CpuEngine : public Engine {
 public:
-    /// The data outlive the engine.
+    /// The data must outlive the engine.
     CpuEngine(const EngineOptions& options, const Dataset& train, const Dataset& test);
 
     void* stream() const override { return nullptr; }

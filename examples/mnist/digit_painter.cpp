@@ -11,8 +11,8 @@
 namespace mnist {
 namespace {
 
-// How different two pictures of one digit are. Chosen so that a linear classifier has about the
-// error rate it has on MNIST itself, and the network of train_mnist has room above 97 %.
+// How much pictures of one digit vary. Chosen so that a linear classifier has about the same error
+// rate as on MNIST, and train_mnist's network can exceed 97 %.
 constexpr double hand_tremor = 0.035;   // each point of a shape, in its height
 constexpr double turn = 9;              // degrees
 constexpr double slant = 0.18;          // x moves by this share of y

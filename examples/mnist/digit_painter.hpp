@@ -16,8 +16,8 @@ inline constexpr std::size_t image_pixels = image_side * image_side;
 using Image = std::array<std::uint8_t, image_pixels>;
 
 /// A handwritten `digit`, 0 to 9: one of its shapes with an unsteady hand, turned, slanted,
-/// stretched and moved, with a pen of any width, between stray strokes and noise. How much of each
-/// decides how hard the digits are: see the numbers at the top of the .cpp.
+/// stretched and moved, with a pen of any width, between stray strokes and noise. The constants at
+/// the top of the .cpp file determine how hard the digits are.
 Image paint_digit(int digit, Random& random);
 
 }  // namespace mnist

@@ -9,17 +9,17 @@
 
 namespace mnist {
 
-/// As many as MNIST has.
+/// The number of samples in MNIST.
 constexpr std::size_t usual_count(Split split) {
     return split == Split::train ? 60'000 : 10'000;
 }
 inline constexpr std::uint64_t usual_seed = 1;
 
-/// Called now and then, on the caller's thread, with the number of pictures that are done.
+/// Called now and then, on the caller's thread, with the number of finished pictures.
 using Painted = std::function<void(std::size_t done)>;
 
-/// `count` painted digits. Picture i depends on seed, split and i alone: on neither the number of
-/// cores, all of which are used, nor on `count`.
+/// Paints `count` digits on all cores. Picture i depends on seed, split and i alone, not on the
+/// number of cores or on `count`.
 Dataset paint_digits(std::size_t count, Split split, std::uint64_t seed, const Painted& painted);
 
 }  // namespace mnist

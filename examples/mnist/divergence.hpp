@@ -9,8 +9,8 @@
 
 namespace mnist {
 
-/// Before a checkpoint is saved: `loss` is the sum over all ranks of what the epoch had until now.
-/// Throws ddprun::UsageError when that is no number, on every rank.
+/// Called before a checkpoint is saved. `loss` is the sum over all ranks in this epoch so far.
+/// Throws ddprun::UsageError on every rank when that is not finite.
 inline void refuse_diverged(double loss, std::int64_t step) {
     if (std::isfinite(loss)) return;
     throw ddprun::UsageError(

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-/// MNIST's files: a magic number that says type and dimensions, the dimensions, then bytes; all
-/// numbers big-endian. http://yann.lecun.com/exdb/mnist describes them.
+/// MNIST's files: a magic number for type and dimensions, the dimensions, then bytes; all numbers
+/// big-endian. http://yann.lecun.com/exdb/mnist describes them.
 namespace mnist {
 
 /// The data cannot be used. The text names the file, says why, and what to do.
@@ -17,7 +17,7 @@ public:
     using std::runtime_error::runtime_error;
 };
 
-/// Pictures of image_side by image_side pixels and what they show, 0 to 9, in the same order.
+/// Pictures of image_side by image_side pixels and their classes, 0 to 9, in the same order.
 struct Dataset {
     std::vector<std::uint8_t> pixels;
     std::vector<std::uint8_t> labels;
@@ -31,8 +31,8 @@ enum class Split { train, test };
 /// Reads both files of a split from `folder`, named as MNIST's are. Throws DataError.
 Dataset read_dataset(const std::string& folder, Split split);
 
-/// Writes both files, makes the folder when there is none. Each file is there whole or not at all.
-/// Throws DataError.
+/// Writes both files, and makes the folder if there is none. Each file is written whole or not at
+/// all. Throws DataError.
 void write_dataset(const std::string& folder, Split split, const Dataset& data);
 
 }  // namespace mnist

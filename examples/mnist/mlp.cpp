@@ -52,15 +52,15 @@ void forward(const Weights& weight, const Bias& offset, const Batch& input, Batc
     result = (result.array() <= 0.0F).select(0.0F, result);  // NaN stays
 }
 
-/// Sample after sample, so that the sum does not depend on how wide the machine's registers are.
+/// Sums sample after sample, so that the result does not depend on the width of vector registers.
 void sum_columns(const Batch& delta, Bias sum) {
     sum.setZero();
     for (Eigen::Index column = 0; column < delta.cols(); ++column)
         sum += delta.col(column);
 }
 
-/// 0 for a dropped unit, else what makes up for the dropped ones. Elements are counted on, so that
-/// the mask of one does not depend on how many there are.
+/// 0 for a dropped unit, else the factor that compensates for the dropped ones. Element numbers
+/// continue across batches, so that an element's mask does not depend on the batch size.
 void fill_mask(Batch& mask, const DropoutKey& key, std::uint64_t layer) {
     const auto seed = seed_of({key.seed, key.step, key.rank, layer});
     constexpr auto dropped_below = static_cast<std::uint32_t>(drop_share * 0x1p32);
@@ -92,7 +92,7 @@ double softmax_loss(float* scores, std::uint8_t label) {
 
 }  // namespace
 
-/// Memory of one pass, kept from batch to batch.
+/// Memory of one pass, reused for every batch.
 struct Mlp::Layers {
     std::vector<float*> values;
     std::vector<float*> gradients;
@@ -132,7 +132,7 @@ struct Mlp::Layers {
         done(hidden1);
     }
 
-    /// A unit that gave nothing, dropped or below zero, passes nothing back.
+    /// A unit whose output was zero, dropped or negative, passes no gradient back.
     static void through_hidden(Batch& delta, const Batch& activation, const Batch& mask) {
         delta = (activation.array() > 0.0F).select(delta.array() * mask.array(), 0.0F);
     }

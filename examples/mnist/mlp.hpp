@@ -12,7 +12,7 @@
 
 namespace mnist {
 
-/// A matrix of the network, kept line by line (as PyTorch keeps it: outputs by inputs), or a bias.
+/// A matrix of the network, row-major (as in PyTorch: outputs by inputs), or a bias.
 struct ParameterShape {
     std::string name;
     std::size_t rows = 0;
@@ -21,7 +21,7 @@ struct ParameterShape {
     std::size_t count() const { return rows * columns; }
 };
 
-/// Which units a step drops: the same for the same step, on whatever machine and after whatever
+/// Determines which units a step drops: equal for the same step on every machine and after any
 /// restart, and different on each rank.
 struct DropoutKey {
     std::uint64_t seed = 0;
@@ -38,8 +38,8 @@ struct BatchResult {
 /// The network of the classic tutorial: 784-128-128-10, ReLU, dropout 0.2 after each hidden layer,
 /// no bias in the last one, cross entropy.
 ///
-/// It computes; where parameters and gradients lie, and how they are averaged, is up to the caller.
-/// One thread; the same input gives the same bits.
+/// The caller owns parameters and gradients, and averages them. One thread; the same input gives
+/// the same bits.
 class Mlp {
 public:
     using GradientDone = std::function<void(std::size_t parameter)>;
@@ -64,8 +64,8 @@ public:
         const DropoutKey& key,
         const GradientDone& done);
 
-    /// Forward only, nothing dropped: how many of data[first], data[first + stride], ... it names
-    /// right.
+    /// Forward only, without dropout: how many of data[first], data[first + stride], ... are
+    /// classified correctly.
     std::int64_t count_correct(const Dataset& data, std::size_t first, std::size_t stride);
 
 private:

@@ -9,13 +9,13 @@ namespace mnist {
 /// One pointer for each of Mlp::parameters(), in their order.
 using Numbers = std::vector<float*>;
 
-/// What an optimizer keeps for each parameter: "momentum".
+/// One kind of optimizer state for each parameter, such as "momentum".
 struct Moment {
     std::string name;
     Numbers values;
 };
 
-/// All that training changes.
+/// All values that training changes.
 struct ModelNumbers {
     Numbers parameters;
     std::vector<Moment> moments;

@@ -13,10 +13,10 @@ enum class OptimizerKind { sgd, adam };
 
 /// "sgd"
 std::string name_of(OptimizerKind kind);
-/// Of what it keeps for each parameter, as checkpoints call it.
+/// The names in checkpoints of the optimizer's state for each parameter.
 std::vector<std::string> moments_of(OptimizerKind kind);
 
-// As PyTorch's have them by default, but for the momentum.
+// PyTorch's defaults, except for the momentum.
 inline constexpr float momentum = 0.9F;
 inline constexpr float first_decay = 0.9F;
 inline constexpr float second_decay = 0.999F;
@@ -25,7 +25,7 @@ inline constexpr float adam_epsilon = 1e-8F;
 /// Gradient descent on the CPU, as PyTorch does it.
 ///
 /// sgd: momentum = 0.9 * momentum + gradient, parameter -= rate * momentum. adam: averages of the
-/// gradient and of its square, both corrected for having begun at zero.
+/// gradient and of its square, both corrected for their start at zero.
 class Optimizer {
 public:
     Optimizer(OptimizerKind kind, float rate);
@@ -45,7 +45,8 @@ private:
     std::vector<Moment> moments_;
 };
 
-/// Memory for `moments` of the whole network, all zero, and where each parameter's numbers are.
+/// Allocates `moments` for the whole network, all zero, and returns where each parameter's values
+/// are.
 std::vector<Moment> laid_out(const std::vector<std::string>& moments, std::vector<float>& memory);
 
 }  // namespace mnist

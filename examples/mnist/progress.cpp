@@ -9,7 +9,7 @@
 namespace mnist {
 namespace {
 
-// Work that is done sooner needs no line.
+// Shorter work needs no line.
 constexpr std::chrono::milliseconds first_after{1000};
 constexpr std::chrono::milliseconds then_every{200};
 constexpr const char* erase_line = "\r\x1b[K";

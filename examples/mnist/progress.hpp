@@ -7,8 +7,8 @@
 
 namespace mnist {
 
-/// Shows how far long work is on a line of the terminal, which is gone afterwards. Where standard
-/// error is no terminal it shows nothing.
+/// Shows the progress of long work on one line of the terminal, which is erased afterwards. Shows
+/// nothing when standard error is not a terminal.
 class Progress {
 public:
     Progress(std::string what, std::size_t total);
@@ -28,7 +28,7 @@ private:
     bool is_shown_ = false;
 };
 
-/// One whole line on standard output at once: several workers share it.
+/// Writes one whole line to standard output at once, since several workers share it.
 void say(const std::string& line);
 
 /// "12.34"

@@ -8,7 +8,7 @@
 
 namespace mnist {
 
-/// SplitMix64's finisher: every bit of the result depends on every bit of `value`.
+/// SplitMix64's finalizer: every bit of the result depends on every bit of `value`.
 constexpr std::uint64_t mixed(std::uint64_t value) {
     value += 0x9E37'79B9'7F4A'7C15U;
     value = (value ^ value >> 30U) * 0xBF58'476D'1CE4'E5B9U;
@@ -16,8 +16,7 @@ constexpr std::uint64_t mixed(std::uint64_t value) {
     return value ^ value >> 31U;
 }
 
-/// A seed for whatever these numbers name: the same on every machine, for every caller, in any
-/// order.
+/// A seed determined by these numbers: the same on every machine, for every caller, in any order.
 constexpr std::uint64_t seed_of(std::initializer_list<std::uint64_t> names) {
     std::uint64_t seed = 0;
     for (const auto name : names)
@@ -25,8 +24,8 @@ constexpr std::uint64_t seed_of(std::initializer_list<std::uint64_t> names) {
     return seed;
 }
 
-/// A small random source (SplitMix64). The standard engines would do; the standard distributions
-/// would not: they differ from library to library, and a seed must give the same digits everywhere.
+/// A small random source (SplitMix64). The standard engines would be suitable, but the standard
+/// distributions differ between libraries, and a seed must give the same digits everywhere.
 class Random {
 public:
     explicit constexpr Random(std::uint64_t seed) : state_(seed) {}

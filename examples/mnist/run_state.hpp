@@ -10,27 +10,28 @@
 
 namespace mnist {
 
-/// Where a run is, between two steps; together with the numbers below, all it takes to go on.
+/// The position of a run between two steps; together with the values below all that is needed to
+/// resume.
 struct RunState {
     std::int64_t seed = 0;
     OptimizerKind optimizer = OptimizerKind::sgd;
-    /// Steps since the beginning; whole epochs; samples that all ranks have used of this epoch.
+    /// Steps since the beginning; completed epochs; samples of this epoch that all ranks have used.
     std::int64_t step = 0;
     std::int64_t epoch = 0;
     std::int64_t consumed = 0;
-    /// Over all ranks, of this epoch.
+    /// The sum over all ranks in this epoch.
     double loss = 0;
     double correct = 0;
     double samples = 0;
 };
 
-/// What compare_checkpoints looks at begins with this.
+/// The prefix of the values that compare_checkpoints compares.
 inline constexpr const char* parameter_prefix = "parameters/";
 
 ddprun::Checkpoint to_checkpoint(const RunState& state, const ModelNumbers& numbers);
 
-/// The other way round, in two steps, so that a run can first look whether it is its own. Both
-/// throw ddprun::Error when the checkpoint is another program's.
+/// The inverse, in two steps, so that a run can first check that the checkpoint is its own. Both
+/// throw ddprun::Error when the checkpoint is from another program.
 RunState state_in(const ddprun::Checkpoint& checkpoint);
 void take_numbers(const ddprun::Checkpoint& checkpoint, const ModelNumbers& numbers);
 

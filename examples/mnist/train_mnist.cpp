@@ -84,7 +84,7 @@ void add_options(CLI::App& app, mnist::TrainingOptions& options) {
         ->capture_default_str();
 }
 
-/// What make_digits would write, where there is no folder.
+/// The digits that make_digits would write, when no folder is given.
 mnist::Dataset dataset_of(const std::string& folder, mnist::Split split, bool shows_progress) {
     if (!folder.empty()) return mnist::read_dataset(folder, split);
     const auto count = mnist::usual_count(split);

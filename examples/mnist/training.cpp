@@ -31,10 +31,10 @@ Numbers views(const ddprun::Reducer& reducer, float* (ddprun::Reducer::*view)(st
 
 using Clock = std::chrono::steady_clock;
 
-/// What is added up over an epoch.
+/// The sums over an epoch.
 enum Metric : std::size_t { loss, correct, samples, metric_count };
 
-/// A run goes on with what it was begun with: `what` is "seed".
+/// A run must continue with the settings that it began with; `what` names one, such as "seed".
 void refuse_other(
     const std::string& path,
     const std::string& what,
@@ -108,7 +108,7 @@ void Training::begin() {
     reducer_.broadcast_parameters();
 }
 
-/// All ranks take the same checkpoint, so all of them refuse it for the same reason.
+/// All ranks load the same checkpoint, so all of them refuse it for the same reason.
 void Training::resume() try {
     std::vector<std::string> passed_over;
     const auto found = ddprun::load_newest(*checkpoints_, group_, &passed_over);
@@ -196,7 +196,7 @@ void Training::reduce_totals() {
     state_.samples += totals[samples];
 }
 
-/// Only the sums of the epoch need the other ranks; the disk works while training goes on.
+/// Only the epoch's sums need the other ranks; the disk works while training continues.
 void Training::save() {
     if (!checkpoints_) return;
     reduce_totals();
@@ -208,7 +208,7 @@ void Training::save() {
     writer_->save(std::move(checkpoint));
 }
 
-/// Each rank takes every R-th picture, without the sampler's padding, which would count twice.
+/// Each rank tests every R-th picture. The sampler's padding would count pictures twice.
 double Training::test_accuracy() {
     std::int64_t correct = engine_->count_correct(
         static_cast<std::size_t>(world_.rank), static_cast<std::size_t>(world_.world_size));

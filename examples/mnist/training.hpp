@@ -22,18 +22,18 @@ namespace mnist {
 struct TrainingOptions {
     std::string data;
     std::int64_t epochs = 10;
-    /// Of each worker; the step takes world size times as many.
+    /// The batch of each worker; a step uses world size times as many samples.
     std::size_t batch_size = 64;
     OptimizerKind optimizer = OptimizerKind::sgd;
     float learning_rate = 0.05F;
     std::int64_t seed = 1;
     /// Empty: no checkpoints.
     std::string checkpoint_dir;
-    /// Beside the one after each epoch; 0: only those.
+    /// Steps between checkpoints, in addition to the one after each epoch; 0: only those.
     std::int64_t checkpoint_every = 100;
 };
 
-/// How many samples this rank trains and tests; what computes has them.
+/// How many samples this rank trains and tests; the engine has the samples.
 struct SampleCounts {
     std::size_t train = 0;
     std::size_t test = 0;
@@ -44,8 +44,8 @@ struct SampleCounts {
 /// often the job was restarted on the way.
 class Training {
 public:
-    /// `group` is for what the machine's memory holds. Where the engine is a GPU's, `averaging` is
-    /// an nccl group on it, else the same group.
+    /// `group` is for data in the machine's memory. If the engine uses a GPU, `averaging` is an
+    /// nccl group on it, else the same group.
     Training(
         const TrainingOptions& options,
         const ddprun::World& world,
@@ -54,8 +54,8 @@ public:
         std::unique_ptr<Engine> engine,
         const SampleCounts& counts);
 
-    /// Resumes where the newest checkpoint is, trains what is left of the epochs and tests.
-    /// Throws ddprun::Error; UsageError when the checkpoint does not fit the options.
+    /// Resumes from the newest checkpoint, trains the remaining epochs and tests. Throws
+    /// ddprun::Error; UsageError when the checkpoint does not fit the options.
     void run();
 
 private:
@@ -77,15 +77,16 @@ private:
     ddprun::Reducer reducer_;
     ddprun::DistributedSampler sampler_;
     std::optional<ddprun::CheckpointFolder> checkpoints_;
-    /// Of the first rank.
+    /// On the first rank only.
     std::optional<ddprun::CheckpointWriter> writer_;
     std::optional<ddprun::CheckpointRound> round_;
     RunState state_;
-    /// What the totals in `state_` do not have yet.
+    /// Sums that are not yet in the totals of `state_`.
     double new_samples_ = 0;
     ddprun::Metrics metrics_;
-    /// The last, so that it ends first: it may hold recorded reductions, and NCCL does not let go
-    /// of a group before those are gone. That must not have to wait for the writer's disk too.
+    /// Declared last, so that it is destroyed first: it may hold recorded reductions, and NCCL does
+    /// not release a group before those are destroyed. That should not have to wait for the
+    /// writer's disk either.
     std::unique_ptr<Engine> engine_;
 };
 

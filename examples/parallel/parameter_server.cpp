@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A parameter server: rank 0 has the parameters, the others fetch them, compute a gradient and send
-// it back. No worker waits for another, so a gradient may belong to older parameters than those it
-// is applied to: it is stale by as many updates as came meanwhile.
+// it back. No worker waits for another, so a gradient may belong to older parameters than those to
+// which it is applied: it is stale by the number of updates in between.
 //   ddprun --standalone --nproc-per-node=4 parameter_server
 #include "ddprun/error.hpp"
 #include "ddprun/process_group.hpp"
@@ -22,7 +22,8 @@ constexpr std::size_t batch = 8;
 constexpr int updates_per_worker = 200;
 constexpr float rate = 0.05F;
 
-/// Of parameters: their age in updates; of a gradient: the age of the parameters it is of.
+/// With parameters: their age in updates; with a gradient: the age of the parameters that it
+/// belongs to.
 struct Message {
     std::array<float, weights> values{};
     float age = 0;
@@ -37,7 +38,7 @@ float number_at(std::size_t place) {
     return static_cast<float>((place * 2654435761U + 12345) % 2001) / 1000 - 1;
 }
 
-/// Of the model's output for one sample.
+/// The error of the model's output for one sample.
 float error_at(const std::array<float, weights>& model, std::size_t sample) {
     float error = 0;
     for (std::size_t i = 0; i < weights; ++i)
@@ -63,7 +64,7 @@ struct Channel {
     int updates = 0;
 
     void give(const Message& model) {
-        sent.reset();  // the buffer is free again: waits
+        sent.reset();  // waits until the buffer is free again
         parameters = model;
         sent.emplace(group.send(parameters.data(), Message::count, 1));
         received.emplace(group.recv(gradient.data(), Message::count, 1));
@@ -79,7 +80,7 @@ void serve(std::vector<Channel> channels) {
     for (int updates = 0; updates < all_updates; std::this_thread::yield())
         for (auto& channel : channels) {
             if (!channel.received || !channel.received->is_done()) continue;
-            channel.received->wait();  // throws what ended it
+            channel.received->wait();  // throws the error that ended it
             channel.received.reset();
             for (std::size_t i = 0; i < weights; ++i)
                 model.values[i] -= rate * channel.gradient.values[i];
@@ -116,8 +117,8 @@ int main() {
         const auto world = ddprun::World::from_environment();
         if (world.world_size < 2) throw ddprun::UsageError("a server and at least one worker");
         const auto group = ddprun::ProcessGroup::create(world);
-        // A group for each worker: receives of one group are performed in order, and the server
-        // takes whichever gradient comes first.
+        // One group per worker: receives within a group are performed in order, but the server
+        // takes gradients as they arrive.
         std::vector<Channel> channels;
         for (int worker = 1; worker < world.world_size; ++worker)
             if (world.rank == 0 || world.rank == worker)

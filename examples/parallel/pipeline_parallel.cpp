@@ -28,7 +28,7 @@ float number_at(std::size_t place) {
     return static_cast<float>((place * 2654435761U + 12345) % 2001) / 1000 - 1;
 }
 
-/// What the first output should be, of the sample whose inputs begin at this place.
+/// The target of the first output, for the sample whose inputs begin at this place.
 float target_of(std::size_t place) {
     return std::sin(2 * number_at(place) + number_at(place + 1)) / 2;
 }
@@ -52,7 +52,7 @@ struct Layer {
         }
     }
 
-    /// `error` is the derivative of the loss by `out`, and becomes the one by `in`.
+    /// `error` is the derivative of the loss by `out`, and is replaced by that by `in`.
     void backward(const Values& in, const Values& out, Values& error) {
         Values before{};
         for (std::size_t row = 0; row < width; ++row) {
@@ -66,7 +66,7 @@ struct Layer {
     }
 };
 
-/// One rank's layers, and what it keeps of micro-batches on their way.
+/// One rank's layers, and its state for micro-batches in flight.
 class Stage {
 public:
     explicit Stage(const ddprun::ProcessGroup& group) : group_(group) {
@@ -96,7 +96,7 @@ public:
 
 private:
     void send(const Values& values, int to) {
-        buffers_.push_back(values);  // a deque: the others stay where they are
+        buffers_.push_back(values);  // a deque: growing it moves no other element
         sent_.push_back(group_.send(buffers_.back().data(), width, to));
     }
 
@@ -110,7 +110,7 @@ private:
         if (group_.rank() + 1 < group_.size()) send(values.back(), group_.rank() + 1);
     }
 
-    /// Of the oldest micro-batch in flight.
+    /// Processes the oldest micro-batch in flight.
     float backward(std::size_t place) {
         const auto values = std::move(in_flight_.front());
         in_flight_.pop_front();
@@ -126,7 +126,7 @@ private:
 
     const ddprun::ProcessGroup& group_;
     std::vector<Layer> layers_;
-    std::deque<std::vector<Values>> in_flight_;  // before and behind each layer
+    std::deque<std::vector<Values>> in_flight_;  // the values before and after each layer
     std::deque<Values> buffers_;
     std::vector<ddprun::Work> sent_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor parallel beside data parallel. Two layers, y = W2 relu(W1 x): of the ranks that divide a
-// model each has some rows of W1 and the same columns of W2, so a sum over these ranks is the
-// output of the whole model. Several such models train on different samples and average their
+// Tensor parallel beside data parallel. Two layers, y = W2 relu(W1 x). Each of the ranks that
+// divide a model has some rows of W1 and the matching columns of W2, so the sum over these ranks is
+// the output of the whole model. Several such models train on different samples and average their
 // gradients.
 //   ddprun --standalone --nproc-per-node=4 tensor_parallel 2    # 2 ranks divide each of 2 models
 #include "ddprun/error.hpp"
@@ -33,7 +33,7 @@ float target_of(const float* x) {
     return std::sin(x[0] + 2 * x[1]) + x[2] * x[3];
 }
 
-/// This rank's part of the model: `units` of the hidden ones, from `first` on.
+/// This rank's part of the model: `units` hidden units, from `first` on.
 struct Part {
     std::size_t units;
     Numbers w1;  // of each unit its inputs
@@ -94,7 +94,7 @@ int main(int count, char** arguments) {
         if (per_model < 1 || world.world_size % per_model != 0 || hidden % per_model != 0)
             throw ddprun::UsageError("the ranks of a model divide the world and the hidden units");
         const auto group = ddprun::ProcessGroup::create(world);
-        // Neighbours divide a model; ranks with the same part of different models average.
+        // Consecutive ranks divide a model; ranks with the same part of different models average.
         const auto model = *group.split(world.rank / per_model);
         const auto copies = *group.split(world.rank % per_model);
         const auto units = hidden / static_cast<std::size_t>(model.size());

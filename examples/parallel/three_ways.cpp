@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor, pipeline and data parallel at once. The model is a row of blocks, x + W2 tanh(W1 x).
-// Stages have some of the blocks each, and the ranks of a stage divide their hidden units; several
-// such models train on different samples. The losses are the same, however it is divided.
+// Tensor, pipeline and data parallel at once. The model is a row of blocks, x + W2 tanh(W1 x). Each
+// stage has some of the blocks, and the ranks of a stage divide their hidden units; several such
+// models train on different samples. The losses do not depend on the division.
 //   ddprun --standalone --nproc-per-node=8 three_ways 2 2   # 2 ranks a block, 2 stages, 2 models
 #include "ddprun/error.hpp"
 #include "ddprun/process_group.hpp"
@@ -38,7 +38,7 @@ void add(float factor, const float* from, float* to) {
         to[i] += factor * from[i];
 }
 
-/// Some of a block's hidden units; `group` has the ranks with the others.
+/// Some of a block's hidden units; `group` has the ranks with the other units.
 struct Block {
     const ddprun::ProcessGroup& group;
     Numbers w1, w2;  // of each unit its inputs; of each unit its outputs
@@ -67,7 +67,7 @@ struct Block {
         return out;
     }
 
-    /// `error` is the derivative of the loss by the output, and becomes the one by the input.
+    /// `error` is the derivative of the loss by the output, and is replaced by that by the input.
     void backward(const Numbers& in, const Numbers& inner, Numbers& error) {
         Numbers before(in.size());
         auto value = inner.begin();
@@ -113,7 +113,8 @@ int main(int count, char** arguments) {
 
         const auto micro_batches = batch / static_cast<std::size_t>(copies.size());
         for (int step = 0; step < steps; ++step) {
-            // Of each micro-batch: before, inside and behind each block. All forward, then all back.
+            // For each micro-batch: the values before, inside and after each block. First all
+            // forward passes, then all backward passes.
             std::vector<std::vector<Numbers>> values(micro_batches, {own + 1, Numbers(width)});
             auto inner = values;
             float loss = 0;

@@ -10,10 +10,10 @@
 
 namespace transformer {
 
-/// The settings of both trainings.
+/// The settings of both programs.
 inline constexpr ddprun::AdamW settings{0.9F, 0.95F, 1e-8F, 0.1F};
 
-/// Weights decay, other parameters do not.
+/// Weight decay is for weights only.
 inline bool decays(const ddprun::ParameterSpec& spec) {
     return spec.name.ends_with("weight");
 }

@@ -8,20 +8,20 @@
 
 namespace transformer {
 
-/// A text as numbers of its characters, and the windows of it that a model is trained on.
+/// A text as character numbers, divided into windows for training.
 class Corpus {
 public:
-    /// Throws std::invalid_argument for a text that has not even one window.
+    /// Throws std::invalid_argument for a text that is shorter than a window.
     Corpus(const std::string& text, std::size_t context);
 
-    /// Bytes that occur in the text.
+    /// The number of different bytes in the text.
     std::size_t vocabulary() const { return characters_.size(); }
-    /// Windows lie side by side; what is left at the end is not used.
+    /// Windows do not overlap; a shorter rest at the end is not used.
     std::size_t window_count() const { return (tokens_.size() - 1) / context_; }
-    /// `context` tokens and the one after each of them: context + 1 in all.
+    /// `context` tokens and the token after them: context + 1 in all.
     const std::uint8_t* window(std::size_t index) const { return tokens_.data() + index * context_; }
 
-    /// Throws std::invalid_argument for a character that does not occur in the text.
+    /// Throws std::invalid_argument for a character that is not in the text.
     std::vector<std::uint8_t> tokens_of(const std::string& text) const;
     std::string text_of(const std::vector<std::uint8_t>& tokens) const;
 
@@ -31,8 +31,8 @@ private:
     std::vector<std::uint8_t> tokens_;
 };
 
-/// Sentences such as "seven plus five is twelve. ", in an order that the seed gives: a model that
-/// completes them has learnt to spell, and to add.
+/// Sentences such as "seven plus five is twelve. ", in an order determined by the seed: a model
+/// that completes them has learnt to spell and to add.
 std::string sums_in_words(std::size_t characters, std::uint64_t seed);
 
 /// Throws std::invalid_argument, with the path, when it cannot be read.

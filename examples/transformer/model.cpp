@@ -27,7 +27,7 @@ Eigen::Index index(std::size_t number) {
     return static_cast<Eigen::Index>(number);
 }
 
-/// The places of the parameters in their list.
+/// The indices of the parameters in their list.
 constexpr std::size_t embedding = 0;
 constexpr std::size_t positions = 1;
 constexpr std::size_t first_of_layers = 2;
@@ -118,7 +118,7 @@ struct Head {
     }
 };
 
-/// Row i of `scores` becomes probabilities of the tokens up to i.
+/// Turns row i of `scores` into probabilities of the tokens up to i.
 void look_back(Rows& scores) {
     for (Eigen::Index i = 0; i < scores.rows(); ++i) {
         auto seen = scores.row(i).head(i + 1);
@@ -154,7 +154,7 @@ std::vector<ddprun::ParameterSpec> parameters_of(const Shape& shape) {
     return all;
 }
 
-/// What the backward pass needs of the forward pass.
+/// The values that the backward pass needs from the forward pass.
 struct Model::Pass {
     struct Layer {
         Normalised norm1;
@@ -179,8 +179,8 @@ Model::Model(const Shape& shape, std::vector<float*> parameters, std::vector<flo
 void Model::initialise(std::uint64_t seed) {
     const auto specs = parameters_of(shape_);
     std::mt19937_64 random(seed);
-    // Uniform with this deviation: the standard library's normal distribution differs between
-    // libraries.
+    // A uniform distribution with this deviation, since the normal distribution differs between
+    // standard libraries.
     const float most = first_deviation * std::sqrt(3.0F);
     for (std::size_t i = 0; i < specs.size(); ++i) {
         const bool is_weight = specs[i].name.ends_with("weight");
@@ -294,7 +294,7 @@ double Model::train(
     const auto width = index(shape_.width);
     auto pass = forward(windows, length);
 
-    // The logits become their own gradient: probabilities, less one at the token that came.
+    // The logits are replaced by their gradient: the probabilities, minus one at the correct token.
     double loss = 0;
     auto& d_logits = pass.logits;
     for (Eigen::Index row = 0; row < d_logits.rows(); ++row) {

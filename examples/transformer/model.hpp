@@ -13,7 +13,7 @@ namespace transformer {
 
 struct Shape {
     std::size_t vocabulary = 0;
-    /// Tokens that a window has, and that the model looks back at most.
+    /// The number of tokens in a window, which the model can see at most.
     std::size_t context = 64;
     std::size_t width = 64;
     /// Divides the width.
@@ -21,19 +21,19 @@ struct Shape {
     std::size_t layers = 2;
 };
 
-/// In the order in which the forward pass needs them. Matrices end in "weight": only these decay.
+/// In the order of the forward pass. Names of matrices end in "weight": only these decay.
 std::vector<ddprun::ParameterSpec> parameters_of(const Shape& shape);
 
 /// A decoder-only transformer: learnt positions, normalisation before attention and before the
-/// feed-forward part (GELU, four times as wide), the embedding again as the last layer. Its numbers
-/// are in the caller's memory. On one thread, in float.
+/// feed-forward part (GELU, four times as wide), with the embedding as the last layer too. Its
+/// parameters are in the caller's memory. One thread, in float.
 class Model {
 public:
     /// One pointer for each of `parameters_of`.
     Model(const Shape& shape, std::vector<float*> parameters, std::vector<float*> gradients);
 
-    /// Called by each forward pass with each parameter before it is read, from the first to the
-    /// last.
+    /// `call` is called by each forward pass for each parameter before it is read, from the first
+    /// to the last.
     void before_use(std::function<void(std::size_t)> call) { before_use_ = std::move(call); }
 
     /// The same numbers for the same seed, on every machine.
@@ -48,8 +48,8 @@ public:
         float scale,
         const std::function<void(std::size_t)>& ready);
 
-    /// What it finds most likely after these: at least one token, of which it reads the last
-    /// `context`.
+    /// The most likely token after these: at least one token must be given, and the last `context`
+    /// are used.
     std::uint8_t next(const std::vector<std::uint8_t>& tokens) const;
 
 private:

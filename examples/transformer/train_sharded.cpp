@@ -37,13 +37,12 @@ ddprun::ShardedOptimizer optimizer_of(const ddprun::ProcessGroup& group, const O
     ddprun::ShardedOptimizer::Options sharding;
     sharding.optimizer = transformer::settings;
     sharding.decays = transformer::decays;
-    // Small enough that even this model has several.
+    // Small enough that even this model has several buckets.
     sharding.first_bucket_bytes = sharding.bucket_bytes = std::size_t{64} << 10;
     return {group, transformer::parameters_of(options.shape), sharding};
 }
 
-/// With its numbers in the optimizer's memory: a forward pass waits for each parameter where it is
-/// first needed.
+/// Uses the optimizer's memory: a forward pass waits for each parameter before its first use.
 Model model_of(ddprun::ShardedOptimizer& optimizer, const Options& options) {
     std::vector<float*> parameters, gradients;
     for (std::size_t i = 0; i < optimizer.parameter_count(); ++i) {
@@ -55,8 +54,8 @@ Model model_of(ddprun::ShardedOptimizer& optimizer, const Options& options) {
     return model;
 }
 
-/// The loss of this rank's windows. No other call on the group: it would wait for the exchange of
-/// the parameters, which goes on during the next forward pass.
+/// The loss of this rank's windows. Makes no other call on the group: that would wait for the
+/// exchange of the parameters, which continues during the next forward pass.
 double train_step(
     ddprun::ShardedOptimizer& optimizer,
     Model& model,

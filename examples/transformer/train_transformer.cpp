@@ -89,7 +89,7 @@ int train(CommandLine line) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    // A rank that is killed has written its lines.
+    // Line-buffered, so that a killed rank has written its lines.
     std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
     CLI::App app{"Trains a character-level transformer, data-parallel.", "train_transformer"};
     CommandLine line;

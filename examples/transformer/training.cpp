@@ -17,9 +17,9 @@ namespace transformer {
 namespace {
 
 constexpr std::int64_t steps_between_lines = 20;
-/// Of all steps: the learning rate grows.
+/// The share of all steps in which the learning rate grows.
 constexpr double warm_up = 0.1;
-/// Of the learning rate, at the end.
+/// The final share of the learning rate.
 constexpr double last_rate = 0.1;
 
 std::vector<float*> views(
@@ -30,7 +30,7 @@ std::vector<float*> views(
     return all;
 }
 
-/// The windows of a step by rank: as equal as can be.
+/// How many windows of a step each rank gets: as equal as possible.
 std::vector<std::uint64_t> shares_of(std::uint64_t batch, int world_size) {
     const auto ranks = static_cast<std::uint64_t>(world_size);
     std::vector<std::uint64_t> shares(ranks, batch / ranks);
@@ -39,7 +39,7 @@ std::vector<std::uint64_t> shares_of(std::uint64_t batch, int world_size) {
     return shares;
 }
 
-/// Before anything is made of them.
+/// Checks the options before anything is allocated by them.
 const Options& checked(const Options& options, const ddprun::World& world, const Corpus& corpus) {
     const auto& shape = options.shape;
     if (shape.heads == 0 || shape.width % shape.heads != 0)
@@ -143,7 +143,7 @@ bool Training::train_epoch() {
 
 bool Training::train_step(const std::uint64_t* indices, std::size_t count) {
     const auto ranks = static_cast<float>(world_.world_size);
-    // The reducer's mean over the ranks is then the mean over the windows of the step.
+    // With this factor the reducer's mean over the ranks is the mean over the windows of the step.
     const float scale = ranks / static_cast<float>(options_.batch);
     const auto per_pass = (count + options_.passes - 1) / options_.passes;
     double loss = 0;
@@ -154,7 +154,7 @@ bool Training::train_step(const std::uint64_t* indices, std::size_t count) {
             windows.push_back(corpus_.window(indices[i]));
             ++own_uses_[indices[i]];
         }
-        // Gradients add up; those of the last pass are complete while it is still running.
+        // Gradients accumulate; those of the last pass are complete while it is still running.
         const bool is_last = at + per_pass >= count;
         loss += model_.train(windows, scale, [&](std::size_t parameter) {
             if (is_last) reducer_.mark_ready(parameter);
@@ -224,7 +224,7 @@ void Training::end_epoch() {
     save();
 }
 
-/// A collective, but for the disk: that works in the background, on rank 0.
+/// A collective, except for the write to the disk, which rank 0 does in the background.
 void Training::save() {
     if (!folder_) return;
     count_uses();

@@ -21,22 +21,22 @@ namespace transformer {
 struct Options {
     Shape shape;
     std::int64_t epochs = 4;
-    /// Windows of one step, of all ranks together: so the steps are the same for every world size.
+    /// Windows of one step over all ranks, so that steps are the same for every world size.
     std::uint64_t batch = 24;
-    /// The backward passes that a rank makes in one step, for less memory.
+    /// How many backward passes a rank makes in one step, to save memory.
     std::uint64_t passes = 1;
     float rate = 3e-3F;
     float clip = 1.0F;
     std::uint64_t seed = 1;
     /// Empty: no checkpoints.
     std::string folder;
-    /// Steps between checkpoints, beside the one after each epoch; 0: only those.
+    /// Steps between checkpoints, in addition to the one after each epoch; 0: only those.
     std::int64_t save_every = 50;
 };
 
-/// One rank's part of the training of a character-level transformer. It may be killed at any
-/// moment and go on from its checkpoint with another number of ranks: every window is used exactly
-/// once in an epoch, which it counts and says.
+/// One rank's part of the training of a character-level transformer. It may be killed at any moment
+/// and resume from its checkpoint with another number of ranks. Every window is used exactly once
+/// in an epoch; the program counts that and prints it.
 class Training {
 public:
     /// Throws ddprun::UsageError for options that do not fit together.
@@ -46,14 +46,14 @@ public:
         const ddprun::ProcessGroup& group,
         const Corpus& corpus);
 
-    /// False: it has ended early, because a stop was announced; all is saved.
+    /// Returns false when it ended early because a stop was announced; all is saved then.
     bool run();
 
-    /// A text that goes on from this one.
+    /// A text that continues this one.
     std::string completed(const std::string& beginning, std::size_t characters) const;
 
 private:
-    /// Where the run is between two steps. Of the job, not of a rank.
+    /// The position of the run between two steps, the same for all ranks.
     struct State {
         std::int64_t step = 0;
         std::uint64_t epoch = 0;
@@ -85,11 +85,11 @@ private:
     ddprun::DistributedSampler sampler_;
     State state_;
     /// How often each window was used in this epoch: by all ranks until the last count, and by this
-    /// one since.
+    /// rank since.
     std::vector<float> uses_, own_uses_;
     std::optional<ddprun::CheckpointFolder> folder_;
     std::optional<ddprun::CheckpointRound> round_;
-    /// Of rank 0. The last: it ends, and has written, before what it writes.
+    /// On rank 0 only. Declared last: it finishes writing before other members are destroyed.
     std::optional<ddprun::CheckpointWriter> writer_;
 };
 

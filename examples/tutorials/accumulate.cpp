@@ -13,7 +13,7 @@ namespace {
 
 constexpr int small_batches = 4;
 
-/// Adds the gradient of (w - target)^2 / 2, and says that it is there.
+/// Adds the gradient of (w - target)^2 / 2 and marks it as ready.
 void backward(ddprun::Reducer& model, float target) {
     *model.grad(0) += (*model.param(0) - target) / small_batches;
     model.mark_ready(0);

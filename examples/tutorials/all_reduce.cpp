@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collective everything stands on: each rank has numbers, afterwards all have their sum.
+// The basic collective: each rank has numbers, and afterwards all ranks have their sum.
 //   ddprun --standalone --nproc-per-node=4 tutorial_all_reduce
 #include "ddprun/process_group.hpp"
 #include "ddprun/record.hpp"
@@ -12,7 +12,7 @@ int main() {
         const auto world = ddprun::World::from_environment();
         const auto group = ddprun::ProcessGroup::create(world);
 
-        // Any memory will do; memory of the group's own saves copies.
+        // Any memory can be used; the group's memory saves copies.
         const std::size_t count = 1000;
         const auto memory = group.allocate(count * sizeof(float));
         auto* numbers = static_cast<float*>(memory.data());

@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t samples = 480;
 constexpr std::uint64_t samples_per_step = 24;
 
-/// Takes as long as a slow or a fast machine would.
+/// Simulates a slow or fast machine.
 void compute(const ddprun::World& world) {
     std::this_thread::sleep_for(std::chrono::microseconds(world.rank == 0 ? 2000 : 200));
 }
@@ -33,7 +33,7 @@ int main() {
         const auto ranks = static_cast<std::uint64_t>(world.world_size);
         const auto own = static_cast<std::size_t>(world.rank);
         const auto group = ddprun::ProcessGroup::create(world);
-        // A rank may have nothing left in the last step.
+        // A rank may have no sample left in the last step.
         ddprun::Reducer::Options uneven;
         uneven.uneven_inputs = true;
         ddprun::Reducer model(group, {{"w", 1}}, uneven);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One process that drives several devices (here: threads), each with a share of the batch. The
-// gradients are added up within the process first, then averaged between processes: the way of
-// programs that hold all GPUs of a machine.
+// gradients are first added up within the process, then averaged between processes. Programs that
+// use all GPUs of a machine work like this.
 //   ddprun --standalone --nproc-per-node=2 tutorial_many_devices
 #include "ddprun/process_group.hpp"
 #include "ddprun/record.hpp"
@@ -25,7 +25,7 @@ int main() {
         ddprun::Reducer model(ddprun::ProcessGroup::create(world), {{"w", 1}});
 
         for (int step = 0; step < 60; ++step) {
-            // Each device works on its own; none of them calls the reducer.
+            // Each device works alone; none of them calls the reducer.
             std::array<float, devices> gradients{};
             std::vector<std::thread> threads;
             for (std::size_t device = 0; device < devices; ++device)

@@ -15,7 +15,7 @@
 
 namespace {
 
-/// Performs what it is given, on a thread of its own.
+/// Performs its tasks on its own thread.
 struct Device {
     void run(const std::function<void()>& work) const {
         std::promise<void> done;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints, a stop that is announced, and going on: rank 0 saves, the others wait for the save;
-// started again, all load the newest. The argument is a folder that all ranks see.
+// Checkpoints, an announced stop, and resuming: rank 0 saves and the others wait for the save; when
+// started again, all load the newest checkpoint. The argument is a folder that all ranks see.
 //   ddprun --standalone --nproc-per-node=2 --max-restarts=3 tutorial_save_and_load saved
 #include "ddprun/checkpoint.hpp"
 #include "ddprun/process_group.hpp"
@@ -34,7 +34,8 @@ int main(int count, char** words) {
             parameter += 0.5F;  // stands for a training step
             ddprun::report_progress(++step);
 
-            // A stop reaches the ranks at different moments: they leave the loop together.
+            // A stop reaches the ranks at different times, so they agree to leave the loop
+            // together.
             float stop = ddprun::should_stop() ? 1 : 0;
             group.all_reduce(&stop, 1, ddprun::Op::max).wait();
             if (stop == 0 && step % 25 != 0) continue;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One of two ranks of scripts/bench.sh hosts: `hosts_bench PORT BYTES...`, in a launched world, each
-// rank on a host of its own. Rank 0 prints "WHAT BYTES us": the median time of each collective, and
-// of the same bytes over one plain TCP connection ("one-way", "both-ways"; "round-trip" of 8 bytes).
-// Where bytes go one way, calls go to and fro, and half the time counts.
+// One of two ranks of scripts/bench.sh hosts: `hosts_bench PORT BYTES...`, in a launched world,
+// each rank on a host of its own. Rank 0 prints "WHAT BYTES us": the median time of each
+// collective, and of the same bytes over one plain TCP connection ("one-way", "both-ways";
+// "round-trip" of 8 bytes). If bytes go one way only, calls alternate between the directions and
+// half the time counts.
 #include "ddprun/process_group.hpp"
 
 #include <arpa/inet.h>
@@ -31,7 +32,8 @@ void need(bool holds, const char* what) {
     std::exit(1);
 }
 
-/// A plain connection between the two: rank 0 listens when it is made, and rank 1 connects later.
+/// A plain connection between the two ranks: rank 0 listens from the start, and rank 1 connects
+/// later.
 class Stream {
 public:
     Stream(int rank, const char* first_host, int port) : is_first_(rank == 0) {
@@ -92,7 +94,7 @@ struct Bench {
         int calls,
         const std::function<void()>& once) const {
         std::vector<double> times;
-        // A tenth of a second or so, whatever the network is.
+        // About a tenth of a second, whatever the network is.
         const auto until = Clock::now() + std::chrono::milliseconds(150);
         for (int i = 0;; ++i) {
             group.barrier().wait();

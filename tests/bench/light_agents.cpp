@@ -63,7 +63,7 @@ struct LightAgent {
     std::string input;
 };
 
-/// What was heard, by all agents together, since `begin`.
+/// What all agents together have received since `begin`.
 struct Heard {
     int assignments = 0;
     int stops = 0;
@@ -123,7 +123,8 @@ public:
         std::printf("forgotten\n");
     }
 
-    /// The next line of standard input; the agents live on meanwhile. False at its end.
+    /// Reads the next line of standard input; the agents continue meanwhile. Returns false at its
+    /// end.
     bool next_command(std::string& command) {
         for (;;) {
             if (const auto end = commands_.find('\n'); end != std::string::npos) {
@@ -188,7 +189,7 @@ private:
 
     void send(LightAgent& agent, const AgentMessage& message) { write(agent, encode(message)); }
 
-    /// One look at all descriptors, then the heartbeats that are due.
+    /// Polls all descriptors once, then sends the heartbeats that are due.
     void turn(int timeout_ms) {
         std::array<epoll_event, 512> events{};
         const int count = ::epoll_wait(epoll_, events.data(), events.size(), timeout_ms);
@@ -232,8 +233,7 @@ private:
         agent.input.erase(0, agent.input.size() - rest.size());
     }
 
-    /// The type is the first field of each frame: a whole parser would be the larger part of the
-    /// machine's work.
+    /// Each frame begins with its type: a complete parser would use most of the machine's time.
     void hear(LightAgent& agent, std::string_view frame) {
         const auto is = [&](std::string_view type) {
             return frame.substr(9, type.size()) == type && frame[9 + type.size()] == '"';
@@ -261,7 +261,7 @@ private:
         join.node.pid = ::getpid();
         join.nodes = {nodes_, nodes_, 0};
         join.nproc = 8;
-        // As it would be with a host of its own; here all of them share one address.
+        // As on a separate host; here all of them share one address.
         join.addr = "10." + std::to_string(agent.number / 65536 % 256) + "." +
                     std::to_string(agent.number / 256 % 256) + "." +
                     std::to_string(agent.number % 256);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of scripts/bench.sh ddp: `sharded_bench COUNT`, in a launched world. Trains a model of
-// so many floats with a sharded AdamW; gradients are constants, so that a step is what sharding
-// costs. Rank 0 prints "step COUNT us", the median, and "memory COUNT kib", what the model, its
+// COUNT floats with a sharded AdamW; gradients are constants, so that a step only has the cost of
+// sharding. Rank 0 prints "step COUNT us", the median, and "memory COUNT kib", what the model, its
 // gradients and its state are in a rank's memory (PSS, the average of the ranks).
 #include "ddprun/sharded_optimizer.hpp"
 
@@ -68,8 +68,8 @@ int main(int argument_count, char** arguments) {
     }
     group.barrier().wait();
     double memory = pss_kib() - before;
-    // The average: pages that ranks share count for each of them, but not for all alike. Also, all
-    // are measured while all are there.
+    // The average, since pages shared by ranks are not divided equally among them; also, all ranks
+    // are measured while all of them are running.
     group.all_reduce(&memory, 1, ddprun::Op::average).wait();
     std::sort(times.begin(), times.end());
     if (group.rank() == 0) {

@@ -116,7 +116,7 @@ private:
     std::vector<Client> clients_;
 };
 
-/// One round: all wait for a key, one more client sets it, all are woken and delete it.
+/// One round: all clients wait for a key, another client sets it, and all are woken and delete it.
 Measured wait_and_wake(std::uint16_t port, const std::string& pid, int count, Seconds length) {
     std::vector<int> waiters;
     for (int i = 0; i < count; ++i)
@@ -125,7 +125,7 @@ Measured wait_and_wake(std::uint16_t port, const std::string& pid, int count, Se
     const auto wait = bytes_of({Wait{{"/default_pg/0//cuda//0"}}});
     const auto wake = bytes_of({Set{"/default_pg/0//cuda//0", "id"}});
     const auto forget = bytes_of({DeleteKey{"/default_pg/0//cuda//0"}});
-    // PING behind the WAIT would be answered first: its answer shows that the wait is registered.
+    // A PING after the WAIT is answered first, which shows that the wait is registered.
     const auto ping = bytes_of({Ping{1}});
 
     Measured measured;
@@ -162,7 +162,7 @@ double resident_bytes(const std::string& pid) {
 
 void print_idle_bytes(std::uint16_t port, const std::string& pid, int count) {
     std::vector<int> idle;
-    // What the server keeps in reserve grows with the first few.
+    // The server's reserves grow with the first few connections.
     for (int i = 0; i < 100; ++i)
         idle.push_back(prepared_connection(port, greeting()));
     const auto before = resident_bytes(pid);

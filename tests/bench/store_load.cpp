@@ -23,7 +23,8 @@ constexpr int keys_at_once = 16;
 constexpr std::size_t length_bytes = 8;
 constexpr std::size_t pong_bytes = 4;
 
-/// An operation without a reply is followed by a PING, so that the next waits for it to be done.
+/// An operation without a reply is followed by a PING, so that the next operation waits until it is
+/// done.
 Load of_requests(
     const std::vector<Request>& requests,
     std::size_t answer_bytes,
@@ -67,7 +68,7 @@ Load make_load(const std::string& name, int connection) {
         for (int i = 0; i < keys_at_once; ++i)
             together.pairs.push_back({key + "/" + std::to_string(i), value});
         if (name == "multi_set") return of_requests({std::move(together), Ping{1}}, pong_bytes);
-        // In one segment.
+        // Sent in one segment.
         std::vector<Request> requests;
         for (auto& pair : together.pairs)
             requests.emplace_back(Set{std::move(pair.key), std::move(pair.value)});
@@ -111,7 +112,7 @@ int connect_to(std::uint16_t port, int from) {
     own.sin_family = AF_INET;
     own.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + static_cast<std::uint32_t>(from));
     const int yes = 1;
-    // Its port is chosen by connect, which knows that the other end is another one.
+    // The port is chosen in connect, which allows the same port towards different peers.
     ::setsockopt(descriptor, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
     if (::bind(descriptor, reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0) die("bind");
     sockaddr_in address{};

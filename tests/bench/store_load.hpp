@@ -10,21 +10,21 @@
 #include <string_view>
 #include <vector>
 
-/// What the programs of the store bench say to a server, and how they count.
+/// What the programs of the store bench send to a server, and how they count.
 namespace ddprun::store_load {
 
 using Seconds = std::chrono::duration<double>;
 
-/// Bytes, and how many come back for them.
+/// Bytes to send, and the number of bytes in the reply.
 struct Exchange {
     std::string question;
     std::size_t answer_bytes = 0;
 };
 
 struct Load {
-    /// Once, when the connection begins.
+    /// Sent once, when the connection begins.
     std::vector<Exchange> preparation;
-    /// Again and again.
+    /// Sent repeatedly.
     Exchange repeated;
     /// How many operations `repeated` counts for.
     int operations = 1;
@@ -39,12 +39,12 @@ std::string bytes_of(const std::vector<wire::Request>& requests);
 
 [[noreturn]] void die(const char* what);
 
-/// On the loopback. `from`: the last number of this end's address 127.0.0.N.
+/// Connects on the loopback. `from`: the last number of this end's address, 127.0.0.N.
 int connect_to(std::uint16_t port, int from = 1);
 void send_all(int descriptor, std::string_view bytes);
 void receive_all(int descriptor, std::size_t bytes);
 int prepared_connection(std::uint16_t port, const std::vector<Exchange>& preparation);
-/// VALIDATE and PING, as every client of PyTorch since 2.5 begins.
+/// VALIDATE and PING, with which every client of PyTorch since 2.5 begins.
 std::vector<Exchange> greeting();
 
 /// CPU time of a process so far, in seconds.

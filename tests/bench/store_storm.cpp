@@ -44,7 +44,7 @@ void close_all(const std::vector<int>& descriptors) {
         ::close(descriptor);
 }
 
-/// Each step for all, before the next.
+/// Performs each step for all clients before the next step.
 void one_wave(std::uint16_t port, int count, int from) {
     const auto hello = bytes_of({Validate{}, Ping{1}});
     const auto add = bytes_of({Add{"/joined", 1}});
@@ -73,7 +73,7 @@ void storm(std::uint16_t port, const std::string& pid, int count, int wave) {
     receive_all(setter, pong_bytes);
     const auto cpu = cpu_seconds(pid);
     const auto start = Clock::now();
-    // Each wave from an address of its own: the ports of the last one are not free yet.
+    // Each wave uses another address: the ports of the last wave are not free yet.
     for (int done = 0, from = 2; done < count; done += wave, ++from)
         one_wave(port, std::min(wave, count - done), from);
     const auto seconds = milliseconds_since(start) / 1e3;
@@ -123,7 +123,7 @@ double wake(std::uint16_t port, int count) {
     if (::read(question, &byte, 1) != 1) std::_Exit(1);
     for (const int descriptor : accepted)
         send_all(descriptor, "w");
-    // Not before all was read: the other end closes the pipe then.
+    // Ends only after all bytes were read, because then the other end closes the pipe.
     if (::read(question, &byte, 1) < 0) std::_Exit(1);
     std::_Exit(0);
 }

@@ -44,7 +44,7 @@ class Facts {
 public:
     Facts(const char* path, const ddprun::World& world)
         : file_(::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)),
-          // Without a launcher's, so that a line always has as many words.
+          // "-" without a launcher's incarnation, so that every line has the same number of words.
           incarnation_(world.incarnation.empty() ? "-" : world.incarnation),
           world_(world) {
         if (file_ < 0) throw std::runtime_error(std::string("cannot open ") + path);
@@ -109,7 +109,7 @@ void save(const Curve& curve, const std::filesystem::path& folder, const ddprun:
     std::filesystem::rename(unfinished, path);
 }
 
-/// All ranks continue from what rank 0 found: others may look a moment later.
+/// All ranks continue from the curve that rank 0 read: others may read it a moment later.
 Curve agreed_curve(
     ddprun::Store& store, const std::filesystem::path& folder, const ddprun::World& world) {
     if (world.rank == 0) {
@@ -181,7 +181,7 @@ int train(char** arguments) {
     const std::chrono::milliseconds time_to_stop(std::atoi(arguments[5]));
     facts.add("began", 0);
     std::signal(SIGTERM, [](int) { is_stopping = true; });
-    // The thread owns its share: an exception may take this frame away before the process ends.
+    // The thread owns its data: an exception may leave this frame before the process ends.
     const auto stay = folder / "stay";
     std::thread([shared_facts, time_to_stop, stay] {
         tick_for_ever(*shared_facts, time_to_stop, stay);

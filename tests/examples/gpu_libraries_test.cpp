@@ -41,7 +41,7 @@ TEST_CASE("a library that is nowhere is named in one line, with what to do about
 
 TEST_CASE("the library that a variable names is taken, and nothing else when it cannot be opened") {
     auto wanted = no_such_library();
-    // Of the C library, found where the dynamic linker looks, and otherwise unused.
+    // A part of the C library that the dynamic linker finds and that is otherwise unused.
     wanted.file = "libBrokenLocale.so.1";
     ::setenv("DDPRUN_TEST_LIBRARY", "/nonexistent/library.so", 1);
     const auto wrong = words_of(wanted);

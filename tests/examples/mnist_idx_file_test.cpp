@@ -15,14 +15,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A data set on the disk, to be spoilt.
+/// A data set on the disk, which tests damage.
 struct Files : TemporaryFolder {
     Files() { write_dataset(path, Split::train, paint_digits(3, Split::train, 1, {})); }
 
     std::string images = in("train-images-idx3-ubyte");
     std::string labels = in("train-labels-idx1-ubyte");
 
-    /// Why it cannot be read: the first line, without the folder.
+    /// Why it cannot be read: the first line of the error, without the folder.
     std::string refusal() const {
         try {
             read_dataset(path, Split::train);

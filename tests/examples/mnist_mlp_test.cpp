@@ -67,8 +67,8 @@ TEST_CASE("gradients are those of the loss, dropout included") {
     network.train(digits(), batch, key);
     const auto gradients = network.gradients;
 
-    // A few of each parameter, by differences: large enough for float's digits, small enough that
-    // no unit changes sides of its kink.
+    // Checks a few values of each parameter by finite differences: large enough for float's
+    // precision, small enough that no unit crosses the kink of its ReLU.
     for (std::size_t p = 0; p < gradients.size(); ++p) {
         const auto& all = gradients[p];
         for (std::size_t i = 0; i < all.size(); i += all.size() / 9 + 1) {

@@ -13,7 +13,7 @@ using namespace mnist;
 
 namespace {
 
-/// The first parameter of the network, as `optimizer` changes it by these gradients.
+/// The network's first parameter after `optimizer` has processed these gradients.
 float first_after(Optimizer optimizer, float start, std::initializer_list<float> slopes) {
     std::vector<float> parameter_memory;
     std::vector<float> gradient_memory;

@@ -32,8 +32,8 @@ const std::string& digits() {
     return folder.path;
 }
 
-/// Trains from the start until at least two checkpoints are left. A writer that gets no time during
-/// the whole run, which is short, leaves out all but the last.
+/// Trains from the start until at least two checkpoints remain. A writer that gets no processor
+/// time during this short run drops all but the last.
 Outcome train_anew(const std::string& saved, const std::string& more) {
     Outcome trained;
     for (int tries = 0; tries == 0 || names_in(saved).size() < 2; ++tries) {
@@ -61,7 +61,7 @@ TEST_CASE("train_mnist alone trains, saves, and says what the README says it doe
         trained.output,
         R"(^epoch 2/2 loss [0-9]+\.[0-9]{4} accuracy [0-9]+\.[0-9]{2} % [0-9]+ samples/s$)"));
     CHECK(matches(last_line(trained.output), R"(^test accuracy [0-9]+\.[0-9]{2} %$)"));
-    // On a slow disk some are left out.
+    // On a slow disk some checkpoints are dropped.
     const auto saved = names_in(folder.in("saved"));
     CHECK(saved.size() <= 3);
     CHECK(saved.back() == "checkpoint-0000000000-000000000064.ddp");
@@ -80,8 +80,8 @@ TEST_CASE("a run that is resumed, also in the middle of an epoch, ends with the 
     const TemporaryFolder folder;
     train_anew(folder.in("undisturbed"), "--epochs 3");
     train_anew(folder.in("resumed"), "--epochs 2");
-    // The last one is torn; the one before (that of step 60, unless the disk was slow) is within an
-    // epoch.
+    // The last checkpoint is damaged; the one before (of step 60, unless the disk was slow) is
+    // within an epoch.
     const auto saved = names_in(folder.in("resumed"));
     const auto torn = folder.in("resumed") + "/" + saved.back();
     const auto before = std::stoi(saved[saved.size() - 2].substr(22));

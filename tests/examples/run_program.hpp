@@ -15,7 +15,7 @@ struct Outcome {
     std::string output;  // both streams
 };
 
-/// Runs a command without a launcher's variables to its end; it may begin with settings of others.
+/// Runs a command to its end, without a launcher's variables; it may begin with other settings.
 inline Outcome run_command(const std::string& line) {
     const auto command =
         "env -u RANK -u WORLD_SIZE -u MASTER_ADDR -u MASTER_PORT " + line + " 2>&1";

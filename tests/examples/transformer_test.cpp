@@ -36,7 +36,7 @@ struct Example {
     }
 
     Example() {
-        // With numbers as small as at the beginning a gradient would be no larger than a rounding error.
+        // With values as small as initially, a gradient would be no larger than the rounding error.
         std::mt19937_64 random(5);
         for (auto& parameter : values)
             for (auto& number : parameter)
@@ -62,7 +62,7 @@ TEST_CASE("transformer: the gradient of each parameter is the slope of the loss"
     const auto specs = parameters_of(small);
     for (std::size_t i = 0; i < specs.size(); ++i) {
         CAPTURE(specs[i].name);
-        // Along the gradient itself, where the slope is steepest: its norm.
+        // Checked along the gradient, where the slope is its norm.
         double norm = 0;
         for (const float value : gradients[i])
             norm += static_cast<double>(value) * value;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes on an agent's socket for ddprunctl, as one caller sends them: whole and byte by byte
-// have the same end, there is one command or one reply and nothing after it, what was understood is
-// written as what was understood, and a caller of another user has nothing performed.
+// they have the same result, there is one command or one reply and nothing after it, an understood
+// command is encoded to the same command again, and no command of another user is performed.
 #include "agent/command/local_commands.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
@@ -43,7 +43,7 @@ std::optional<control::Command> command_in(const std::vector<LocalCommands::Effe
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string bytes(reinterpret_cast<const char*>(data), size);
     const auto by_byte = command_in(effects_of(bytes, 1, owner));
-    // In one piece what follows the command counts towards the limit too.
+    // In one piece, bytes after the command count towards the limit too.
     if (size <= limits::max_command_bytes)
         require(
             by_byte == command_in(effects_of(bytes, bytes.size() + 1, owner)),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any messages of nodes, in any order and on any connections, true or not: the coordinator never
 // contradicts itself, sends nothing on a closed connection, and does not spin. An input is a list
-// of events, a byte for what happens and a few for its details.
+// of events: a byte for the kind and a few for its details.
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/control/codec.hpp"
@@ -33,13 +33,13 @@ using coordinator::Coordinator;
 constexpr std::size_t most_connections = 8;
 constexpr int most_nodes = 5;
 
-/// The bytes of the input, and zeros when they are used up.
+/// The bytes of the input, followed by zeros.
 class Bytes {
 public:
     Bytes(const std::uint8_t* data, std::size_t size) : next_(data), end_(data + size) {}
 
     bool are_used_up() const { return next_ == end_; }
-    /// One of `count`.
+    /// A number below `count`.
     int one_of(int count) { return are_used_up() ? 0 : *next_++ % count; }
     bool coin() { return one_of(2) == 1; }
 
@@ -114,7 +114,7 @@ private:
         }
     }
 
-    /// Each on a connection of its own, which ends.
+    /// Each on a separate connection, which ends.
     void many_jobs() {
         const int count = 1 + bytes_.one_of(256);
         const bool by_resume = bytes_.coin();
@@ -181,7 +181,7 @@ private:
         if (const auto id = any_connection()) post(Coordinator::Received{*id, std::move(message)});
     }
 
-    /// On a new connection, as an agent does it.
+    /// Sends a first message on a new connection, as an agent does.
     void say_first(control::AgentMessage message) {
         const bool is_join = std::holds_alternative<control::Join>(message);
         const auto& join =
@@ -226,7 +226,7 @@ private:
     control::Join join() {
         control::Join join;
         const int number = bytes_.one_of(most_nodes);
-        // Most bytes give common messages, so that rounds come about.
+        // Most bytes select common messages, so that rounds are formed.
         const int odd = bytes_.one_of(64);
         join.run_id = odd == 1 ? "other" : "job";
         if (odd >= 2 && odd <= 5) join.incarnation = std::to_string(1 + odd % 3);
@@ -285,7 +285,7 @@ private:
         return claim;
     }
 
-    /// As big as the format allows.
+    /// As large as the format allows.
     int number() {
         constexpr std::array numbers{0, 1, 4'095, 65'535, 65'536, 268'435'456, 2'147'483'647};
         return numbers.at(
@@ -354,7 +354,7 @@ private:
         post(Coordinator::DeadlinePassed{});
     }
 
-    /// A deadline that is handled on time is not there any more afterwards.
+    /// A deadline that was handled on time must not remain.
     void pass_to_deadline() {
         const auto next = coordinator_.next_deadline();
         if (!next) return;
@@ -394,7 +394,7 @@ private:
         }
     }
 
-    /// However odd the input, what it sends to others is in order.
+    /// Whatever the input is, messages to other nodes must be valid.
     static void check_understood(const control::ServerMessage& message) {
         control::ServerMessageDecoder decoder;
         decoder.append(control::encode(message));
@@ -418,11 +418,11 @@ private:
     int job_count_ = 0;
 };
 
-/// Whatever the messages state: far more than what any of these inputs may hold, and far less than
-/// one round of the biggest size.
+/// Whatever the messages state: far more memory than any of these inputs may use, and far less than
+/// one round of maximum size.
 constexpr std::size_t most_held_bytes = 8 * 1024 * 1024;
 
-/// Of this process, as far as the allocator counts it (that of a sanitizer does not).
+/// The memory of this process as counted by the allocator (a sanitizer's does not count).
 std::size_t held_bytes() {
     return ::mallinfo2().uordblks;
 }

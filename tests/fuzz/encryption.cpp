@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes where an encrypted connection is expected, in pieces of several sizes: no session of
 // either end is established, nothing reaches the protocol inside, and an end that has failed stays
-// so. Mixed into a real conversation they end it. Then as the text of a secret's file: what is
-// accepted is a secret, and what is refused is not in the message.
+// so. Mixed into a real conversation they end it. The same bytes are then read as a secret's file:
+// an accepted text is a secret, and the message about a refused one does not contain it.
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/tls/secret.hpp"

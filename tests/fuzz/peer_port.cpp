@@ -2,8 +2,8 @@
 // Any bytes on an agent's neighbour port. First as the input of one caller, at every length that
 // may have arrived: a line counts when nothing follows it and it is not too long. Then line by line
 // as the calls of a whole round, with answers to the agent's own probes and the server's questions
-// between them: what was understood is written as it was read, a confirmed member gets no answer
-// any more, and lines of other nodes confirm none.
+// between them: an understood line is encoded to the same line again, a confirmed member gets no
+// answer any more, and lines of other nodes confirm no member.
 #include "agent/supervise/neighbours.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
@@ -35,7 +35,7 @@ Nonce nonce_of(std::uint8_t last) {
 
 const Nonce self = nonce_of(1);
 
-/// Undecided until there is a line feed or the most that may come.
+/// Undecided until there is a line feed, or as many bytes as are allowed.
 void check_arrival(std::string_view bytes) {
     const auto feed = std::min(bytes.find('\n'), bytes.size());
     for (std::size_t size = 0; size <= std::min(bytes.size(), max_peer_line_bytes + 1); ++size) {
@@ -65,8 +65,7 @@ public:
     }
 
     /// "+N": N ms pass. "a", "d" and a digit: the server asks about that node, and the second time
-    /// wants a confirmation. "q": the agent probes. Everything else is the line of a caller or a
-    /// neighbour.
+    /// wants a confirmation. "q": the agent probes. Any other line is from a caller or a neighbour.
     void hear(std::string_view line) {
         const auto probe = parse_peer_probe(line);
         const auto said = parse_peer_answer(line);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes from a client: a decoder gives requests or an error, the same however the bytes are
-// cut, and what it accepts encodes to the bytes it came from. A store answers these requests as its
+// cut, and accepted requests encode to the original bytes. A store answers these requests as its
 // model does.
 #include "rendezvous/wire/decoder.hpp"
 #include "rendezvous/wire/encoder.hpp"
@@ -42,7 +42,7 @@ void must(bool holds) {
     if (!holds) std::abort();
 }
 
-/// The requests, whole and in pieces the same.
+/// Decodes the requests; the result must be the same for the whole and for pieces.
 Outcome decoded(const std::string& bytes, std::size_t piece, Accepted accepted) {
     Outcome whole;
     Decoder at_once(accepted);

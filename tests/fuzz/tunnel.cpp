@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes from the other end of a tunnel, in pieces of several sizes: an end holds no more than
-// its bounds, whatever it does with what arrives; one that does nothing finds the same at any
-// split.
+// its bounds, however it reacts to received frames; an end that does not react gets the same
+// results for any split.
 #include "rendezvous/tunnel/tunnel.hpp"
 
 #include "rendezvous/base/machine.hpp"
@@ -28,7 +28,7 @@ struct Seen {
     bool operator==(const Seen&) const = default;
 };
 
-/// When it does so decides what is allowed of the other end.
+/// The time of its reactions determines what the other end may do.
 void act(Tunnel& end, const Tunnel::Effect& effect) {
     std::visit(
         Overloaded{

@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-/// How many are launched before the last is waited for.
+/// How many calls are launched before the last is waited for.
 constexpr int in_flight = 8;
 constexpr int least_blocks = 5;
 constexpr int most_blocks = 2000;
@@ -67,7 +67,7 @@ void bench(const World& world, std::size_t most_bytes, double seconds) {
             [&] { by_hand(hand, in_flight); },
             [&] { by_hand(blocking, in_flight); }};
 
-        // Rank 0 says how often, so that all do the same.
+        // Rank 0 determines how often, so that all ranks do the same.
         const auto key = "blocks/" + std::to_string(bytes);
         double once = 0;
         for (int i = 0; i < 2; ++i) {
@@ -82,7 +82,7 @@ void bench(const World& world, std::size_t most_bytes, double seconds) {
                     std::clamp(static_cast<int>(seconds * 1e6 / once), least_blocks, most_blocks)));
         const int blocks = std::stoi(store.get(key));
 
-        // They take turns, so that what else the machine does falls on all.
+        // They take turns, so that other load of the machine affects all equally.
         std::vector<std::vector<double>> times(ways.size());
         for (int block = 0; block < blocks; ++block)
             for (std::size_t way = 0; way < ways.size(); ++way)

@@ -12,14 +12,14 @@
 
 namespace gpu_check {
 
-/// A communicator as a program has it that calls NCCL itself. The library is the one that the nccl
-/// backend opens.
+/// A communicator of a program that calls NCCL itself. The library is the one that the nccl backend
+/// opens.
 class ByHand {
 public:
     enum class Kind { blocking, non_blocking };
 
-    /// All ranks of the world call it. What is passed must outlive this. `name`: of this
-    /// communicator, for the store.
+    /// All ranks of the world call it. The arguments must outlive this object. `name`: the
+    /// communicator's name in the store.
     ByHand(
         const ddprun::World& world,
         ddprun::Store& store,
@@ -31,13 +31,13 @@ public:
 
     /// Enqueues it; the sum of float.
     void all_reduce(void* data, std::size_t count);
-    /// Until the device has done everything.
+    /// Waits until the device has finished all work.
     void wait() const { gpu_.synchronize(stream_); }
-    /// What NCCL has noticed by itself; nothing while all is well.
+    /// An error that NCCL itself has noticed; none while there is none.
     std::optional<std::string> async_error() const;
     void abort();
-    /// On every rank, and on none before all have ended it: to one that is still ending it a
-    /// process that exits is a lost peer.
+    /// Called on every rank; no rank may exit before all have returned: for a rank that is still
+    /// ending it, an exited process is a lost peer.
     void end();
 
 private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every call of a group on the device, and a Reducer's steps, beside the same on the host.
+// Every call of a group on the device, and a Reducer's steps, compared with the same on the host.
 #include "ddprun/reducer.hpp"
 #include "tests/gpu/by_hand.hpp"
 #include "tests/gpu/gpu.hpp"
@@ -96,7 +96,7 @@ public:
         return reducer_.clip_gradients(max_norm);
     }
 
-    /// What `average` enqueues, out of a graph.
+    /// Enqueues the work of `average` from a graph.
     void average_by_graph() {
         const auto graph = gpu_->capture(stream_, [&] { average(); });
         reducer_.replay([&] { gpu_->launch(graph, stream_); });

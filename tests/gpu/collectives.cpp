@@ -24,7 +24,7 @@ std::string text(double number) {
     return std::to_string(number);
 }
 
-/// What rank r has at place i, and what the sum of all is: whole numbers that float holds exactly.
+/// Rank r's value at place i, and the sum over all ranks: integers that float represents exactly.
 float part(int rank, std::size_t i) {
     return static_cast<float>(i % 1000 + static_cast<std::size_t>(rank));
 }
@@ -46,7 +46,7 @@ void check_sum(const ProcessGroup& group, const Gpu& gpu, float* data, std::size
                 " is " + text(values[i]) + ", not " + text(sum(group.size(), i)));
 }
 
-/// What a process holds.
+/// The resources of a process.
 struct Held {
     std::size_t descriptors = 0;
     std::size_t threads = 0;
@@ -62,10 +62,10 @@ Held held(const Gpu& gpu) {
     return {entries("/proc/self/fd"), entries("/proc/self/task"), gpu.used_bytes()};
 }
 
-/// A GPU's memory is also taken by the other ranks on it, and what they do meanwhile.
+/// Other ranks on the same GPU, and their present work, also use its memory.
 constexpr std::size_t slack_bytes = std::size_t{16} << 20;
 
-/// Threads that NCCL ends take a moment, and memory that another rank gives back.
+/// Ending threads takes a moment, and so does returning memory on another rank.
 Held settled(const Gpu& gpu, const Held& before) {
     const auto until = Clock::now() + 5s;
     auto now = held(gpu);
@@ -78,7 +78,7 @@ Held settled(const Gpu& gpu, const Held& before) {
     return now;
 }
 
-/// Returns when all ranks have come here: what each holds can be compared from then on.
+/// Returns when all ranks have arrived, after which their resources can be compared.
 void synchronize(const World& world, Store& store, const std::string& where) {
     std::vector<std::string> all;
     for (int rank = 0; rank < world.world_size; ++rank)
@@ -97,7 +97,7 @@ void cycle(const World& world, const Store& store, bool is_aborted) {
     auto work = group.all_reduce(data, count);
     group.abort();
     try {
-        work.wait();  // may have been done before
+        work.wait();  // may have been done before this
     } catch (const ddprun::Error&) {
     }
 }
@@ -148,7 +148,7 @@ void cycles(const World& world, int count) {
     const Gpu gpu(device_of(world));
     int made = 0;
     double longest = 0;
-    // No rank looks while another one still has a group, or has the next one already.
+    // No rank measures while another one still has a group, or already has the next one.
     const auto held_after = [&](int until, const Held& before) {
         const auto first = made;
         const auto begin = Clock::now();
@@ -164,7 +164,8 @@ void cycles(const World& world, int count) {
         synchronize(world, store, name + " looked at");
         return std::pair(now, each);
     };
-    const int first_ones = std::min(10, count / 2);  // what is loaded once and kept
+    const int first_ones = std::min(10, count / 2);  // until then, resources are loaded that are
+                                                     // kept
     const auto half = (count - first_ones) / 2;
     const auto before = held_after(first_ones, {SIZE_MAX, SIZE_MAX, SIZE_MAX / 2}).first;
     const auto middle = held_after(first_ones + half, before).first;

@@ -64,8 +64,7 @@ void Gpu::upload(void* to, const void* from, std::size_t bytes) const {
         address(to),
         from,
         bytes);
-    // It returns when `from` may be used again; what goes on in another stream has to find it
-    // there.
+    // It returns when `from` may be reused, but work in other streams must find the data there.
     synchronize(nullptr);
 }
 

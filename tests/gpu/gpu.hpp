@@ -10,32 +10,32 @@
 
 namespace gpu_check {
 
-/// A GPU as a program by hand has it: the driver's own functions, found at run time so that this
-/// program builds and starts everywhere. What fails throws std::runtime_error in words.
+/// A GPU as a program uses it without the SDK: the driver's functions, found at run time so that
+/// this program builds and starts everywhere. Errors throw std::runtime_error with a message.
 class Gpu {
 public:
     using Stream = void*;
 
-    /// How many there are; throws where there is no driver.
+    /// The number of GPUs; throws if there is no driver.
     static int count();
 
     explicit Gpu(int ordinal);
 
-    /// From now on the calling thread's device.
+    /// Makes it the calling thread's device.
     void enter() const;
     void upload(void* to, const void* from, std::size_t bytes) const;
     void download(void* to, const void* from, std::size_t bytes) const;
-    /// Waits for everything in it.
+    /// Waits for all work in the stream.
     void synchronize(Stream stream) const;
     Stream new_stream() const;
     std::size_t used_bytes() const;
-    /// Until the process ends.
+    /// Memory that stays until the process ends.
     void* allocate(std::size_t bytes) const;
     /// Enqueues it.
     void fill(void* data, unsigned char byte, std::size_t bytes, Stream stream) const;
 
     using Graph = void*;  ///< one that can be launched
-    /// What `body` enqueues in the stream.
+    /// Records the work that `body` enqueues in the stream.
     template <class Body>
     Graph capture(Stream stream, const Body& body) const {
         begin_capture(stream);
@@ -52,7 +52,8 @@ private:
     void* context_ = nullptr;
 };
 
-/// The one that the nccl backend takes, too: of this local rank, or the one that all share.
+/// The device that the nccl backend would choose too: that of this local rank, or the one that all
+/// share.
 int device_of(const ddprun::World& world);
 
 /// One line on standard output, whole.

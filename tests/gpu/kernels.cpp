@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The SDK's kernels on the device, beside the same arithmetic on the host.
+// The SDK's kernels on the device, compared with the same arithmetic on the host.
 #include "ddprun/float16.hpp"
 #include "tests/gpu/gpu.hpp"
 #include "tests/gpu/parts.hpp"
@@ -36,7 +36,7 @@ Value value_of(std::variant<Value, ddprun::groups::GroupError> result) {
     return std::get<Value>(std::move(result));
 }
 
-/// Numbers of all sizes, and all that are special.
+/// Numbers of all magnitudes, and all special values.
 std::vector<float> numbers(std::size_t count) {
     std::mt19937 random(1);
     std::vector<float> values(count);

@@ -27,15 +27,15 @@ namespace {
 
 constexpr int rounds_before = 10;
 
-/// The moment of the strike, for all processes of this host.
+/// The time of the signal, for all processes of this host.
 std::string strike_file(const std::string& folder) {
     return folder + "/struck";
 }
 
-/// Strikes this process soon, from another thread, while the calling one goes on.
+/// Signals this process soon, from another thread, while the calling thread continues.
 void strike_soon(int signal, const std::string& folder) {
     std::thread([signal, folder] {
-        std::this_thread::sleep_for(3ms);  // into the middle of something
+        std::this_thread::sleep_for(3ms);  // so that the signal interrupts an operation
         std::ofstream(strike_file(folder)) << Clock::now().time_since_epoch().count();
         ::kill(::getpid(), signal);
     }).detach();
@@ -48,7 +48,7 @@ double milliseconds_since_strike(const std::string& folder) {
     return milliseconds_since(Clock::time_point(Clock::duration(moment)));
 }
 
-/// The world of those that are left: all but the last rank, in a store of their own.
+/// The world of the remaining ranks, all but the last, in another store.
 World without_the_last(const World& world, const std::string& folder) {
     auto left = world;
     left.world_size -= 1;
@@ -60,8 +60,8 @@ World without_the_last(const World& world, const std::string& folder) {
     return left;
 }
 
-/// Notes when the end of the last rank's process is visible: the kernel has then also ended what it
-/// had on the GPU, which may take long.
+/// Records when the end of the last rank's process is visible. By then the kernel has also ended
+/// that process's work on the GPU, which may take long.
 class EndOfLast {
 public:
     EndOfLast(const World& world, Store& store) {
@@ -80,7 +80,7 @@ public:
         }).detach();
     }
 
-    /// Since the strike; none when it has not ended.
+    /// The time since the signal; none when the process has not ended.
     std::optional<double> milliseconds_after(double strike_age) const {
         const auto seen = seen_->load();
         if (seen == 0) return {};
@@ -103,7 +103,7 @@ void lose_one(
     std::size_t bytes,
     const std::string& folder,
     std::chrono::milliseconds timeout) {
-    ddprun::should_stop();  // the launcher's order to end is to come later than our figures
+    ddprun::should_stop();  // the launcher's stop must come later than these measurements
     auto store = Store::connect(world);
     const auto group = nccl_group(world, store, timeout);
     const EndOfLast end(world, store);
@@ -150,7 +150,7 @@ void lose_one_by_hand(
     std::chrono::seconds longest) {
     ddprun::should_stop();
     auto store = Store::connect(world);
-    const auto group = nccl_group(world, store);  // for its memory, and its device
+    const auto group = nccl_group(world, store);  // for its memory and its device
     const Gpu gpu(device_of(world));
     ByHand hand(world, store, gpu, ByHand::Kind::non_blocking, "by_hand");
     const auto memory = group.allocate(bytes);
@@ -162,7 +162,7 @@ void lose_one_by_hand(
             hand.wait();
         }
         if (is_last(world)) strike_soon(SIGKILL, folder);
-        // The first that the last rank is missing in is never done.
+        // The first call without the last rank never completes.
         for (int i = 0; !is_last(world) && i < 2; ++i)
             hand.all_reduce(data, bytes / sizeof(float));
     } catch (const std::exception& error) {

@@ -10,36 +10,36 @@
 
 namespace gpu_check {
 
-/// What scripts/gpu_check.sh asks of a rank: each a part of the program gpu_worker, which ends with
-/// an exception when something is not as it should be. Rank 0 says figures, "NAME NUMBER ..." in a
-/// line each.
+/// The parts of gpu_worker, which scripts/gpu_check.sh runs on a rank. A part throws when a check
+/// fails. Rank 0 prints figures, each on a line "NAME NUMBER ...".
 
-/// A group is made, adds up a few numbers and ends.
+/// Creates a group, adds up a few numbers and ends.
 void life(const ddprun::World& world);
 
-/// Sums of 4 bytes up to `most_bytes`, each element looked at.
+/// Sums of 4 bytes up to `most_bytes`; every element is checked.
 void sums(const ddprun::World& world, std::size_t most_bytes);
 
-/// The SDK's kernels on so many elements, beside the same arithmetic on the host.
+/// The SDK's kernels on `count` elements, compared with the same arithmetic on the host.
 void kernels(const ddprun::World& world, std::size_t count);
 
-/// Every collective, type and operation, and messages, up to that many elements, beside the same on
-/// the host; and a call behind late work in its stream.
+/// Every collective, type and operation, and messages, up to that many elements, compared with the
+/// host; and a call that follows late work in its stream.
 void calls(const ddprun::World& world, std::size_t most_count);
 
-/// A Reducer's steps beside those of a group on the host: plain, compressed, clipped, captured.
+/// A Reducer's steps compared with those of a group on the host: plain, compressed, clipped,
+/// captured.
 void steps(const ddprun::World& world);
 
 /// A sum without the SDK, on a blocking and then on a non-blocking communicator.
 void sums_by_hand(const ddprun::World& world, std::size_t count);
 
-/// `count` groups, one after the other, every other one aborted in mid all_reduce: descriptors,
-/// threads and the GPU's memory before, in the middle and after.
+/// `count` groups, one after the other, every other one aborted during an all_reduce: compares
+/// descriptors, threads and the GPU's memory before, in the middle and afterwards.
 void cycles(const ddprun::World& world, int count);
 
-/// The last rank sends itself `signal` in mid all_reduce of `bytes`: when the others
-/// know, when its end is visible in the system, and when those have a new group. `folder`: of this
-/// run, where they join again. `timeout`: the group's.
+/// The last rank sends itself `signal` during an all_reduce of `bytes`. Measures when the others
+/// notice, when its end is visible in the system, and when the others have a new group. `folder`: a
+/// folder of this run, in which they join again. `timeout`: the group's.
 void lose_one(
     const ddprun::World& world,
     int signal,
@@ -47,7 +47,7 @@ void lose_one(
     const std::string& folder,
     std::chrono::milliseconds timeout);
 
-/// The same with NCCL by hand: when NCCL itself notices, in `longest` or never, and how long its
+/// The same with NCCL alone: when NCCL itself notices, within `longest` or never, and how long its
 /// abort takes.
 void lose_one_by_hand(
     const ddprun::World& world,
@@ -55,7 +55,8 @@ void lose_one_by_hand(
     const std::string& folder,
     std::chrono::seconds longest);
 
-/// The SDK's all_reduce beside NCCL's, 4 bytes to `most_bytes`, about `seconds` for each size.
+/// The SDK's all_reduce compared with NCCL's, 4 bytes to `most_bytes`, about `seconds` for each
+/// size.
 void bench(const ddprun::World& world, std::size_t most_bytes, double seconds);
 
 ddprun::ProcessGroup nccl_group(

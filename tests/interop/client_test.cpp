@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our client: against our server, and against those it has to survive.
+// The client with ddprun's server, and with servers that behave in other ways.
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/client/blocking_client.hpp"
 #include "rendezvous/client/client_error.hpp"
@@ -65,7 +65,7 @@ void write_bytes(net::Tcp::socket& socket, const std::string& bytes) {
     boost::asio::write(socket, boost::asio::buffer(bytes));
 }
 
-/// Until the client has gone.
+/// Reads until the client has closed.
 void wait_for_the_end(net::Tcp::socket& socket) {
     std::array<char, 256> bytes;
     error_code ec;
@@ -84,7 +84,7 @@ Endpoint endpoint_of(const net::Tcp::acceptor& acceptor) {
     return {"127.0.0.1", acceptor.local_endpoint().port()};
 }
 
-/// VALIDATE and PING, answered.
+/// Answers VALIDATE and PING.
 void greet(net::Tcp::socket& socket) {
     const auto greeting = read_exactly(socket, 10);
     write_bytes(socket, greeting.substr(6));
@@ -114,7 +114,7 @@ TEST_CASE("a server older than PING is greeted without it") {
     StrangeServer server(2, [&](auto& socket) {
         read_exactly(socket, 5);
         read_exactly(socket, 1);
-        // To a server before 2.5 PING is an unknown request, and it closes.
+        // A server before 2.5 closes on PING, an unknown request.
         if (++connections == 1) return;
         read_exactly(socket, 8 + 8 + 5);
         write_bytes(socket, from_hex("01"));

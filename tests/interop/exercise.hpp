@@ -7,7 +7,8 @@
 
 namespace ddprun::test {
 
-/// Everything StoreClient can do, checked against a fresh store: ours and PyTorch's must both pass.
+/// Checks all functions of StoreClient with an empty store. Both ddprun's and PyTorch's store must
+/// pass.
 void exercise(const Endpoint& store);
 
 }  // namespace ddprun::test

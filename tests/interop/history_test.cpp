@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients that talk to one server at once, each on a thread and a connection of its own: what they
-// saw must be what a store would have answered that handles one request after another.
+// Several clients use one server concurrently, each on its own thread and connection. Their replies
+// must be possible for a store that handles one request after another.
 #include "rendezvous/base/clock.hpp"
 #include "rendezvous/client/blocking_socket.hpp"
 #include "rendezvous/client/client_session.hpp"
@@ -34,7 +34,7 @@ using test::StoreThread;
 
 namespace {
 
-/// One client: sends random requests, several at once, and records what it is answered.
+/// One client: sends random requests, several at once, and records the replies.
 class Recorder {
 public:
     Recorder(const Endpoint& server, std::uint64_t seed)
@@ -96,8 +96,8 @@ private:
         }
     }
 
-    /// A WAIT that is cancelled at once answers what a CHECK would have: if it ended, the key was
-    /// there at a moment since it was sent; else it was missing when the server read it.
+    /// A WAIT that is cancelled at once is checked like a CHECK: if it ended, the key existed at
+    /// some moment since it was sent; else the key was missing when the server read the request.
     void wait() {
         const auto key = any_key();
         const auto began = Clock::now();
@@ -163,8 +163,8 @@ std::string text(const History& history) {
 
 }  // namespace
 
-// What the clients ask follows from the seed; how their requests meet does not. DDPRUN_SEED=N asks
-// the same again, many times.
+// The seed determines the clients' requests, but not how they interleave. DDPRUN_SEED=N repeats the
+// same requests many times.
 TEST_CASE("what clients see at once is what they would have seen one after another") {
     const char* const given = std::getenv("DDPRUN_SEED");
     const std::uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;

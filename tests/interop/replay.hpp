@@ -15,7 +15,7 @@ inline std::vector<Conversation> recorded_conversations() {
     return read_conversations(DDPRUN_SOURCE_DIR "/tests/interop/conversations");
 }
 
-/// Of a client of PyTorch 2.1, which a server accepts only if it is said so.
+/// Conversations of a PyTorch 2.1 client, which a server accepts only with an option.
 inline std::vector<Conversation> conversations_of_2_1() {
     return read_conversations(DDPRUN_SOURCE_DIR "/tests/interop/conversations/pytorch-2.1");
 }

@@ -56,7 +56,7 @@ RawClient greeted(std::uint16_t port) {
     return client;
 }
 
-/// What a store reports of its waits, taken on its thread.
+/// A store's reports about its waits, made on its thread.
 class Reports {
 public:
     server::StoreServer::OnWait taker() {
@@ -66,7 +66,7 @@ public:
             arrived_.notify_one();
         };
     }
-    /// The first, passing over others.
+    /// Returns the first matching report and skips others.
     control::StoreWait next(const std::function<bool(const control::StoreWait&)>& is_wanted) {
         std::unique_lock lock(mutex_);
         for (;;) {
@@ -83,7 +83,7 @@ private:
     std::deque<control::StoreWait> waits_;
 };
 
-/// Of this process: pages in memory, or of its address space.
+/// Pages of this process: resident ones, or all of its address space.
 std::size_t statm(bool is_resident) {
     std::ifstream file("/proc/self/statm");
     std::size_t pages = 0, resident_pages = 0;
@@ -130,7 +130,7 @@ TEST_CASE("peers of other protocols are turned away, counted, and named once") {
 
     struct Row {
         const char* bytes;
-        /// TLS has a word for it.
+        /// The expected answer; TLS has an alert for this case.
         std::string_view answer;
     };
     for (const auto& row :
@@ -288,7 +288,7 @@ TEST_CASE("a client that streams requests yields to the others after its turn") 
     StoreThread store;
     boost::asio::io_context io;
     auto acceptor = net::listen(io, "127.0.0.1", 0).value();
-    // What one read could bring: several turns.
+    // As much as several turns could read at once.
     acceptor.set_option(boost::asio::socket_base::receive_buffer_size(4 * 1024 * 1024));
     RawClient streaming(acceptor.local_endpoint().port());
     const int first = acceptor.accept().release();
@@ -312,7 +312,7 @@ TEST_CASE("a client that streams requests yields to the others after its turn") 
         }
     });
 
-    // How many keys there were when the other client's request was handled.
+    // The number of keys when the other client's request was handled.
     std::uint64_t keys = 0;
     const auto reply = other.hear(sizeof keys);
     std::memcpy(&keys, reply.data(), reply.size());
@@ -398,7 +398,7 @@ TEST_CASE("replies that are not read share a big value, however many they are") 
 
     CHECK(resident_bytes() < before + 64 * mebi);
     CHECK(store.counters().client_bytes < mebi);
-    // The value is gone, and counted until no reply shows it.
+    // The value is deleted, but counted until no reply refers to it.
     writer.say(encoded({DeleteKey{"/big"}}));
     writer.hear(8);
     CHECK(store.counters().data_bytes >= 64 * mebi);
@@ -568,8 +568,8 @@ TEST_CASE("a connection that was read from before is adopted with what was read"
 
 TEST_CASE("without a free descriptor callers are turned away, and later ones served again") {
 #if defined(__SANITIZE_ADDRESS__)
-    // Its companion's check of an object's type asks, through a pipe, whether the object is there,
-    // and without a descriptor takes it for none.
+    // UBSan checks an object's type by writing it to a pipe; without a free descriptor for the pipe
+    // it reports every object.
     std::puts("SKIP without a free descriptor: UBSan needs some itself");
     return;
 #endif
@@ -586,7 +586,7 @@ TEST_CASE("without a free descriptor callers are turned away, and later ones ser
     for (int descriptor; (descriptor = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;)
         hoard.push_back(descriptor);
     REQUIRE_FALSE(hoard.empty());
-    // This process is both sides: the caller gets the last descriptor there is.
+    // This process has both ends: the caller gets the last free descriptor.
     ::close(hoard.back());
     hoard.pop_back();
     {

@@ -117,7 +117,7 @@ TEST_CASE("our client does everything with PyTorch's server") {
 TEST_CASE("PyTorch's server gives the recorded answers") {
     const auto python = torch_python();
     if (!python) return;
-    // A store of its own for each: the conversations begin with an empty one.
+    // Each conversation needs an empty store.
     const auto conversations = recorded_conversations();
     Script server(*python, "torch_server.py", {std::to_string(conversations.size())});
     for (const auto& conversation : conversations) {

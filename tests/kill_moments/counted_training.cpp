@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training that keeps count of the samples it used, in its checkpoints: whatever happens on the
-// way, the history that the end stands on has each sample once per epoch. Argument: the folder.
+// A training that keeps count of the samples it used, in its checkpoints: whatever happens in
+// between, the history of the final state has each sample once per epoch. Argument: the folder.
 #include "ddprun/checkpoint.hpp"
 #include "ddprun/distributed_sampler.hpp"
 #include "ddprun/process_group.hpp"
@@ -77,7 +77,7 @@ struct Training {
             for (std::size_t i = 0; i < 2; ++i)
                 *model.param(i) -= 0.3F * *model.grad(i);
         });
-        // What all ranks used in this step, and how well.
+        // The samples that all ranks used in this step, and the result.
         std::vector<float> facts(samples + 1);
         facts[sample] = 1;
         facts[samples] = error * error;
@@ -95,7 +95,7 @@ struct Training {
             for (const auto sample : sampler.indices()) {
                 train_on(sample);
                 if (step % steps_between_saves == 0 && world.rank == 0) save(round);
-                // As long as a step of a real model: there is time to be killed in.
+                // Takes as long as a step of a real model, so that it can be killed during a step.
                 std::this_thread::sleep_for(std::chrono::milliseconds(1));
             }
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every test begins without descendants and must end without: this program is a subreaper, so that
-// whatever a test started, however detached, shows up here.
+// Every test begins without descendants and must end without any: this program is a subreaper, so
+// every process that a test started, however detached, becomes a descendant of it.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "agent/process/descendants.hpp"
 #include "rendezvous/base/limits.hpp"

@@ -12,7 +12,7 @@ using namespace ddprun::rules;
 
 namespace {
 
-/// A machine's header has an Event, an Effect and this.
+/// The header of a machine has an Event, an Effect and this.
 bool declares_machine(const SourceFile& file) {
     static const std::regex handle{R"(\bvoid handle\(Event \w+, Instant now)"};
     return file.path.ends_with(".hpp") && std::regex_search(file.code, handle);
@@ -28,7 +28,7 @@ std::string mirrored(const std::string& header) {
 }  // namespace
 
 TEST_CASE("each machine has a test that walks every event in every state") {
-    // The walk itself lives with the machine's other tests; here it is missed when it is missing.
+    // The walk itself is in the machine's other tests; this checks that it exists.
     static const std::regex walk{
         R"(TEST_CASE\(\s*"[^"]*\b(each|every|any|all)\b[^"]*\b(event|cell)s?\b)"};
     const auto tests = sources({"tests/unit", "tests/sim"});
@@ -48,7 +48,7 @@ TEST_CASE("each machine has a test that walks every event in every state") {
 }
 
 TEST_CASE("no switch over our own enumerations has a default that would hide a forgotten one") {
-    // After `case 'c':` and `case 7:` it is fine: there not every value can be listed.
+    // `default` is fine after `case 'c':` and `case 7:`, since there not every value can be listed.
     std::vector<std::string> broken;
     for (const auto& file : sources({"rendezvous", "agent", "launcher", "worker_sdk"})) {
         for (auto at = file.code.find("default:"); at != std::string::npos;

@@ -12,8 +12,8 @@ using namespace ddprun::rules;
 
 namespace {
 
-/// Blocking code with no driver above it, and the clock itself. Lines of logs and of
-/// workers are stamped with the wall time; nothing decides by it.
+/// Blocking code without a driver, and the clock itself. Lines of logs and of workers have the wall
+/// time, which decides nothing.
 const std::vector<std::string_view> readers{
     "rendezvous/base/clock.cpp",
     "rendezvous/base/wall_time.cpp",

@@ -13,16 +13,16 @@
 #include <variant>
 #include <vector>
 
-/// What control messages consist of, as `fields` says it and FORMAT.md has it.
+/// The fields of control messages, both from `fields` and from FORMAT.md.
 namespace ddprun::rules {
 
-/// Field by field, with a `?` behind those that may be missing, and what it may hold.
+/// By field, with a `?` after optional ones: its allowed values.
 using FieldTable = std::map<std::string, std::string>;
 /// By type of message ("join") or part ("*node*").
 using MessageTable = std::map<std::string, FieldTable>;
 
-/// What the page calls a part that has rows of its own; empty: its fields are listed as "max" of
-/// "nnodes" is, "nnodes.max".
+/// The page's name for a part with its own rows; empty: its fields are listed with a prefix, such
+/// as "nnodes.max".
 template <class T>
 inline constexpr const char* part_name = "";
 template <>
@@ -126,7 +126,7 @@ private:
 
     template <class T>
     std::string kind_of_part(const std::string& field) {
-        // A message as a part has its rows already.
+        // A message inside another one already has its own rows.
         if (!control::type_name<T>.empty()) return "*" + std::string{control::type_name<T>} + "*";
         const std::string name = part_name<T>;
         FieldLister part(table_, name.empty() ? name_ : name, name.empty() ? field + "." : "");

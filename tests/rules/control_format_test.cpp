@@ -27,7 +27,7 @@ std::string replaced(std::string text, std::string_view piece, std::string_view 
     return at == std::string::npos ? text : text.replace(at, piece.size(), with);
 }
 
-/// What stands between the bars of a row, without the spaces around it.
+/// The texts between the bars of a row, without surrounding spaces.
 std::vector<std::string> cells_of(const std::string& row) {
     std::vector<std::string> cells;
     std::istringstream rest{row};
@@ -80,7 +80,7 @@ std::string names_of(const FieldTable& fields) {
     return names;
 }
 
-/// The name of the table that lists the fields of a value of this kind; empty: it has none.
+/// The table with the fields of a value of this kind; empty: there is none.
 std::string part_of(const MessageTable& table, const std::string& kind) {
     const auto name = replaced(kind, "list of ", "");
     if (table.count(name) == 1) return name;
@@ -95,15 +95,15 @@ Json::json_pointer pointer_to(std::string field) {
     return Json::json_pointer{"/" + field};
 }
 
-/// What stands between `begin` and the first `end` behind it; empty without `begin`.
+/// The text between `begin` and the following `end`; empty without `begin`.
 std::string between(const std::string& text, const std::string& begin, const std::string& end) {
     const auto at = text.find(begin);
     if (at == std::string::npos) return {};
     return text.substr(at, text.find(end, at) - at);
 }
 
-/// "Ready::nproc" for what `fields` of that struct does not name. A struct without `fields` is a
-/// part of another one, which names its members.
+/// Members that `fields` of their struct does not name, as "Ready::nproc". A struct without
+/// `fields` is a part of another one, which names its members.
 std::vector<std::string> forgotten_members() {
     const auto header = without_comments(
         text_of("rendezvous/control/terms.hpp") + text_of("rendezvous/control/causes.hpp") +
@@ -128,7 +128,7 @@ std::vector<std::string> forgotten_members() {
     return forgotten;
 }
 
-/// Nothing that it can hold is missing.
+/// Checks that the object has everything that it can hold.
 void check_whole(const Json& object, const std::string& name, const MessageTable& table) {
     for (const auto& entry : table.at(name)) {
         const auto& field = entry.first;
@@ -157,7 +157,7 @@ bool is_accepted(const Json& body) {
     return decoder.next().has_value();
 }
 
-/// Removes each field in turn: only those with a `?` may be missing.
+/// Removes each field in turn: only fields with a `?` may be missing.
 template <class Message>
 void check_optional(
     const Json& whole,
@@ -182,7 +182,7 @@ void check_samples(const std::vector<Message>& samples, const MessageTable& tabl
     std::set<std::string> seen;
     for (const auto& message : samples) {
         const auto name = std::string{type_of(message)};
-        // The first sample of a type is the one that has everything.
+        // The first sample of a type is the complete one.
         if (!seen.insert(name).second) continue;
         const auto body = body_of(encode(message));
         check_whole(body, name, table);

@@ -12,15 +12,16 @@ using namespace ddprun::rules;
 
 namespace {
 
-/// Which folder may include which: the row with the longest matching prefix of the file's path
-/// counts. A prefix that ends without a slash matches the names that begin so. A folder may include
-/// itself.
+/// Which folder may include which: of the rows that match a prefix of the file's path the longest
+/// counts. A prefix without a slash at its end matches all names that begin with it. A folder may
+/// include itself.
 struct Arrow {
     std::string_view from;
     std::vector<std::string_view> to;
 };
 
-/// Each folder in it has a row; the headers directly in it (names, waiting times) are for all.
+/// Each folder in it has a row; any folder may include the headers directly in it (names, waiting
+/// times).
 constexpr std::string_view sdk = "worker_sdk/src/";
 
 const std::vector<Arrow> arrows{

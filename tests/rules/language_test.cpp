@@ -14,8 +14,8 @@
 #include <vector>
 
 // One vocabulary for comments, texts, pages and test names. A string literal of one word is a key
-// or a name and is not checked. Terms with an ordinary sense too (found, remains, land) are not
-// listed.
+// or a name and is not checked. Terms that also have an ordinary meaning (found, remains, land) are
+// not listed.
 
 namespace {
 
@@ -73,7 +73,7 @@ std::string words_of(std::string_view text) {
     return words + ' ';
 }
 
-/// The text without what is between two of `quote`.
+/// The text without the parts between two of `quote`.
 std::string without_quotations(std::string_view text, char quote) {
     std::string rest;
     while (!text.empty()) {

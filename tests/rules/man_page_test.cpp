@@ -18,7 +18,8 @@ namespace {
 const std::string page_path = "launcher/ddprun.1";
 const std::string ctl_page_path = "launcher/ddprunctl.1";
 
-/// As troff wants text: a dash is no hyphen, a dot or quote at the start of a line no request.
+/// Escapes text for troff: a dash must not become a hyphen, and a dot or quote at the start of a
+/// line must not become a request.
 std::string roff(std::string_view text) {
     std::string result;
     for (const char c : text) {

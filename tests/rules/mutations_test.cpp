@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a hunk of a patch wants to find.
+/// The lines that a hunk of a patch expects in a file.
 struct Hunk {
     std::string file;
     std::string before;

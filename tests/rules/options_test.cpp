@@ -15,7 +15,7 @@ TEST_CASE(
     const auto page = text_of("docs/options.md");
     const auto tests = text_of("tests/unit/launcher/grammar/options_test.cpp") +
                        text_of("tests/unit/launcher/resolve/job_spec_test.cpp");
-    // One test walks the table through every spelling; what each option means has its own.
+    // One test checks every spelling in the table; the meaning of each option has its own test.
     REQUIRE(tests.find("for (const auto& row : option_table())") != std::string::npos);
     for (const auto& row : ddprun::launcher::option_table()) {
         const auto option = "--" + std::string{row.name};

@@ -93,7 +93,7 @@ bool leads_somewhere(const fs::path& page, const std::string& link) {
     return anchors_of(text_of(target.string())).count(link.substr(path.size() + 1)) == 1;
 }
 
-/// The blocks of code that stand below `<!-- from: PATH -->`, with that path.
+/// The blocks of code below `<!-- from: PATH -->`, with that path.
 std::vector<std::pair<std::string, std::string>> quoted_code(const std::string& page) {
     std::vector<std::pair<std::string, std::string>> blocks;
     const std::string mark = "<!-- from: ";
@@ -123,7 +123,7 @@ TEST_CASE("each link of a page leads to a file, and to a heading that it has") {
 }
 
 TEST_CASE("each file that a page names exists") {
-    // `a/b.hpp` is the end of a path: pages name the files of their own folder briefly.
+    // `a/b.hpp` may be the end of a path: pages use short names for files of their folder.
     std::set<std::string> ends;
     for (const auto& path : files())
         for (std::size_t at = 0; at != std::string::npos;) {
@@ -169,7 +169,7 @@ TEST_CASE("code that README quotes stands in an example that is built") {
                 .find(std::string{parts[2]}) != std::string::npos);
         const auto code = without_indentation(text_of(path));
         std::size_t at = 0;
-        // What is left out is a line "// ...".
+        // A line "// ..." stands for omitted lines.
         for (auto rest = without_indentation(block); !rest.empty();) {
             const std::string gap = "// ...\n";
             const auto end = std::min(rest.find(gap), rest.size());

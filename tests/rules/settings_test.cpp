@@ -15,7 +15,7 @@ using namespace ddprun::rules;
 
 namespace {
 
-/// For each field of `Settings` what on the command line gives it another value.
+/// For each field of `Settings`: words of a command line that change it.
 const std::map<std::string, std::vector<std::string>> words{
     {"join_timeout", {"--rdzv-conf=join_timeout=7"}},
     {"replacement_timeout", {"--replacement-timeout=7"}},
@@ -36,11 +36,11 @@ const std::map<std::string, std::vector<std::string>> words{
     {"rounds_without_progress", {"--stop-without-progress=7"}},
 };
 
-/// The settings that nodes of a job started so would agree on, as they travel.
+/// The settings, as transmitted, that nodes with this command line would agree on.
 nlohmann::json settings_after(const std::vector<std::string>& options) {
     launcher::SystemInfo system;
     system.own_path = "/bin/ddprun";
-    // Without one a store has one access only.
+    // Without a secret a store has only one kind of access.
     system.environment["DDPRUN_SECRET"] = "ddprun-secret-1:" + std::string(43, 'A');
     system.look_at = [](const std::string&) { return launcher::PathLook{true, false, true, true}; };
     std::vector<std::string> line{"--nnodes=2", "--rdzv-endpoint=node1:29400"};

@@ -13,14 +13,15 @@ struct SourceFile {
     std::string path;
     /// As it is.
     std::string text;
-    /// The same with comments and the inside of string literals blanked; lines keep their numbers.
+    /// The text with comments and the inside of string literals blanked; line numbers are
+    /// unchanged.
     std::string code;
 
     bool is_in(std::string_view folder) const;
-    /// What stands between the quotes or brackets of each #include, quotes or brackets kept.
+    /// The operand of each #include, with its quotes or brackets.
     std::vector<std::string> includes() const;
-    /// "path:line" of each place where `word` stands as a word of its own, a following "(" or other
-    /// punctuation being part of it. With "::" in front: the global one, not a class's.
+    /// "path:line" of each place where `word` occurs as a whole word; it may include a following
+    /// "(" or other punctuation. With "::" in front: the global name, not a class's.
     std::vector<std::string> uses_of(std::string_view word) const;
 };
 

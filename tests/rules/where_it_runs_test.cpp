@@ -44,7 +44,7 @@ std::vector<std::string> all_of(const std::string& text, const std::regex& patte
     return found;
 }
 
-/// Tests that CMake runs as programs; of one that is repeated the name before ": ${...}".
+/// Tests that CMake runs as programs; for a repeated one the name before ": ${...}".
 std::vector<std::string> programs_in(const std::string& folder) {
     const fs::path root = DDPRUN_SOURCE_DIR;
     std::vector<std::string> names;
@@ -88,7 +88,7 @@ TEST_CASE("README's table of where it runs is what the tests cover") {
             if (!is_in(tests, name)) wrong.push_back(row[0] + ": no such test: " + name);
         named.insert(named.end(), names.begin(), names.end());
     }
-    // And the other way round: what has tests of its own has a row.
+    // And the other direction: each folder with its own tests has a row.
     for (const std::string folder :
          {"tests/slurm",
           "tests/kubernetes",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each checker complains of each thing that it is there for: it gets the fact here, and does not
-// depend on a seed.
+// Each checker complains about each violation that it exists for. The tests feed it facts, so they
+// do not depend on a seed.
 #include "tests/sim/checkers/checkers.hpp"
 
 #include <doctest/doctest.h>
@@ -57,7 +57,7 @@ public:
     Checkers* operator->() { return &checkers_; }
 
     bool is_fine() const { return checkers_.complaints().empty(); }
-    /// Nothing before the last fact, and that one is the complaint.
+    /// The only complaint is about the last fact.
     bool finds(const std::string& words) const {
         const auto& all = checkers_.complaints();
         return all.size() == 1 && all.front().find(words) != std::string::npos;
@@ -345,7 +345,7 @@ TEST_CASE("endings: a job goes on after its end, a member runs another instead")
         facts.running();
         facts->on_worker_ended("a", 100);
         facts->on_worker_ended("b", 100);
-        // Lost before the end: it begins another job then.
+        // The node was lost before the end, so it begins another job.
         if (!was_lost_then) facts->on_lost({"b", "life"});
         facts->on_result(Facts::result("a", control::Outcome::cancelled));
         if (was_lost_then) facts->on_lost({"b", "life"});

@@ -136,7 +136,7 @@ void Cluster::step() {
         for (auto* host : in_order_)
             host->look_at_own_server();
     if (options_.hosted_by.empty() || !server_ || !server_->is_up()) return;
-    // A hosting `ddprun` exits when it has ended and no node needs its server any more.
+    // A hosting `ddprun` exits when it has ended and no node needs its server.
     const auto found = hosts_.find(options_.hosted_by);
     const bool has_ended = found != hosts_.end() && found->second->report();
     if (has_ended && server_->coordinator().is_idle()) server_->kill();

@@ -25,9 +25,9 @@ public:
         int workers = 1;
         int restarts = 0;
         control::Settings settings;
-        /// Which host serves the rendezvous; empty: a daemon elsewhere.
+        /// The host that serves the rendezvous; empty: a daemon elsewhere.
         std::string hosted_by;
-        /// No node is special: etcd says which one serves. There is no `server` then.
+        /// An election by etcd chooses the server; there is no `server` then.
         bool is_elected = false;
         Network::Weather weather;
         Host::Manners manners;
@@ -42,7 +42,7 @@ public:
     Etcd& etcd() { return etcd_; }
     /// The host whose elected server may act for this job; null: none now.
     Host* leader(const std::string& run_id = "job");
-    /// The one server, or the one that was elected; null: none now.
+    /// The only server, or the elected one; null: none now.
     const Server* acting_server(const std::string& run_id = "job");
     Checkers& checkers() { return checkers_; }
     const Options& options() const { return options_; }
@@ -57,14 +57,14 @@ public:
     /// The newest job's state, as in /status; empty: no job yet.
     std::string job_state();
     int round();
-    /// The round runs and all of its workers have met in the store.
+    /// The round runs, and all of its workers have registered in its store.
     bool is_training();
     /// Every `ddprun` that was not killed has ended.
     bool is_done();
     /// All workers end well.
     void finish_workers();
 
-    /// Runs until this is so. False: it is not within `longest`.
+    /// Runs until the condition holds. Returns false when it does not within `longest`.
     bool until(const std::function<bool()>& condition, Duration longest);
     void pass(Duration length);
 

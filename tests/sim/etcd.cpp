@@ -24,7 +24,7 @@ Failure no_answer(const char* why) {
     return Failure{system_code(EHOSTUNREACH), why};
 }
 
-/// One question; it is over once, by an answer, an error or its time limit.
+/// A request; it ends once, with an answer, an error or its time limit.
 struct Question {
     Etcd::OnAnswer on_answer;
     void end(Result<std::string> body) {
@@ -105,7 +105,7 @@ std::optional<witness::etcd::Leader> Etcd::leader(const std::string& run_id) {
     return known.leader;
 }
 
-/// Exactly at its time: the real one is later by half a second.
+/// Leases end exactly in time; with a real etcd up to half a second later.
 void Etcd::end_leases() {
     const auto now = network_.world().now();
     std::vector<std::int64_t> ended;
@@ -170,7 +170,7 @@ std::string Etcd::transact(const std::string& body) {
         if (operation.contains("request_put")) {
             const auto& put = operation.at("request_put");
             const auto lease = put.contains("lease") ? number_in(put, "lease") : 0;
-            // The real one refuses the whole transaction.
+            // As a real etcd, refuses the whole transaction.
             if (lease != 0 && !leases_.contains(lease))
                 return Json{{"error", "etcdserver: requested lease not found"}}.dump();
             auto& key = keys_[put.at("key").get<std::string>()];

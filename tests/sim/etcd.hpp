@@ -15,8 +15,8 @@
 namespace ddprun::sim {
 
 /// A simulated etcd behind its JSON gateway: transactions over revisions, leases, keys that go with
-/// them. It knows what the product asks (`witness::etcd`) and nothing else. A place of the network
-/// of its own.
+/// them. It supports only the requests of the product (`witness::etcd`). It is a separate place in
+/// the network.
 class Etcd {
 public:
     using OnAnswer = std::function<void(Result<std::string> body)>;
@@ -24,20 +24,19 @@ public:
 
     explicit Etcd(Network& network) : network_(network) {}
 
-    /// One question from there, on a connection of its own. What the caller does not wait for any
-    /// more may be done all the same, and much later.
+    /// Sends a request from there, on a separate connection. A request whose caller no longer waits
+    /// may still be performed, even much later.
     void ask(const std::string& from, const witness::etcd::Request& request, OnAnswer on_answer);
 
-    // What can happen to it.
-    /// It stops: nothing is answered, and what comes meanwhile waits.
+    // Faults. When it is stopped, nothing is answered, and requests wait.
     void stop();
-    /// Its process is gone: connections are refused. What it knows is kept.
+    /// Its process ends: connections are refused. Its data is kept.
     void kill();
-    /// After either. A new process lets each lease begin again, as etcd's new leader does.
+    /// Ends either fault. A new process renews each lease, as etcd's new leader does.
     void go_on();
-    /// Each answer takes up to so much longer.
+    /// Each answer takes up to this much longer.
     void be_slow(Duration longest) { slowest_ = longest; }
-    /// So many of the next requests are done without an answer.
+    /// The next `count` requests are performed without an answer.
     void lose_answers(int count) { lost_answers_ = count; }
     bool is_well() const { return state_ == State::up; }
 
@@ -76,7 +75,7 @@ private:
     int lost_answers_ = 0;
     int erased_count_ = 0;
     std::int64_t revision_ = 1;
-    /// As they were at a revision: asked for at each heartbeat.
+    /// The keys at a revision, which are requested at each heartbeat.
     struct Known {
         std::int64_t revision = 0;
         std::optional<witness::etcd::Leader> leader;

@@ -75,7 +75,7 @@ void Host::later(Duration delay, std::function<void()> action) {
     });
 }
 
-/// Unless that process is gone by then.
+/// Does nothing if that process is gone by then.
 void Host::later_by_worker(
     int local_rank, Duration delay, std::function<void(WorkerProcess&)> action) {
     const int pid = workers_.at(local_rank).pid;
@@ -131,7 +131,7 @@ void Host::perform(Agent::Effect& effect) {
             [&](const Agent::CloseStore& e) {
                 if (const auto found = stores_.find(e.port); found != stores_.end()) {
                     found->second->close();
-                    // Its callbacks may be on the way down.
+                    // Destroyed later, since its callbacks may be on the call stack.
                     world_.after(0s, [gone = std::shared_ptr(std::move(found->second))] {});
                     stores_.erase(found);
                 }
@@ -139,7 +139,7 @@ void Host::perform(Agent::Effect& effect) {
             [&](const Agent::Connect& e) { connect(e); },
             [&](const Agent::Send& e) {
                 const auto found = links_.find(e.link);
-                // An agent that was stopped may not have read that its link is closed.
+                // A stopped agent may not have noticed that its link is closed.
                 if (found == links_.end()) return;
                 if (const auto* join = std::get_if<control::Join>(&e.message))
                     note("joins nproc=" + std::to_string(join->nproc));
@@ -174,7 +174,7 @@ void Host::perform(Agent::Effect& effect) {
             [&](const Agent::NoteHang& e) { note("hangs: " + e.headline); },
             [&](const Agent::NoteUnfit& e) { note("is unfit: " + e.reason); },
             [&](const Agent::NoteHealthUnknown& e) { note("is not checked: " + e.reason); },
-            // Simulated workers have no memory to look at, and simulated nodes no check of theirs.
+            // Simulated workers have no memory to sample, and simulated nodes no health check.
             [](const Agent::LookAtWorkers&) {},
             [](const Agent::CheckHealth&) {},
             [&](const Agent::AnswerCommand& e) {
@@ -224,7 +224,7 @@ void Host::perform(Agent::Effect& effect) {
             [&](const agent::Neighbours::Ask& e) { ask_peer(e); },
             [&](const Agent::AnswerPeer& e) { answer_peer(e); },
             [&](const Agent::SetFence& e) { set_fence(e.ends_at); },
-            // Leaders have no children; and the rest is not worth a line.
+            // Leaders have no children; the other orders need no line.
             [](const agent::WorkerGroup::SignalSession&) {},
             [](const agent::WorkerGroup::SignalLeftovers&) {},
             [](agent::WorkerGroup::KillLeftovers) {},
@@ -344,7 +344,7 @@ void Host::start_worker(const Agent::SpawnWorkers& order, int local_rank) {
     });
 }
 
-/// What init_process_group amounts to: register in the store, wait for all workers.
+/// The part of init_process_group that matters: registers in the store and waits for all workers.
 void Host::meet_others(int local_rank) {
     auto& worker = workers_.at(local_rank);
     const auto& assignment = worker.assignment;
@@ -425,7 +425,7 @@ void Host::check_store(const Agent::CheckStore& order) {
     });
 }
 
-/// As a signal does it.
+/// Kills it as by a signal.
 void Host::kill_process(int local_rank, int signal, Duration delay) {
     later_by_worker(local_rank, delay, [this, local_rank, signal](WorkerProcess& process) {
         process.was_killed = true;
@@ -541,7 +541,7 @@ void Host::pause_agent() {
     if (own_server() != nullptr) own_server()->pause();
 }
 
-/// Its threads come in any order.
+/// Its threads continue in any order.
 void Host::resume_candidate() {
     const bool is_server_first = world_.any(0, 1) == 0;
     if (is_server_first && own_server() != nullptr) own_server()->resume();
@@ -551,7 +551,7 @@ void Host::resume_candidate() {
 
 void Host::resume_agent() {
     if (is_hosting_) cluster_.server().resume();
-    // What the agent does now may open and close some.
+    // The agent may open and close ports now.
     std::vector<std::uint16_t> ports;
     for (const auto& [port, store] : stores_)
         ports.push_back(port);
@@ -581,7 +581,8 @@ void Host::wake_up() {
     watch_fence();
     for (const auto& action : std::exchange(delayed_, {}))
         if (is_alive_) action();
-    // Between its first breath and the end of what is past its fence: no lease excludes that.
+    // A process may run between its wake-up and the end of what is past its fence: no lease
+    // excludes that.
     world_.after(10ms, [this] {
         if (!is_asleep_) cluster_.checkers().on_host_awake(name_);
     });
@@ -608,7 +609,7 @@ void Host::break_connection(bool for_both) {
     for (const auto& [number, control] : links_)
         if (control.link) broken.push_back(control.link);
     for (const auto& link : broken) {
-        // This side first: else the server's would be closed by what this one does now.
+        // This side first: otherwise the server's side would be closed by what this one does now.
         if (for_both) link->reset(Link::server);
         link->reset(Link::client);
     }

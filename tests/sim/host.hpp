@@ -23,14 +23,14 @@ namespace ddprun::sim {
 
 class Cluster;
 
-/// The worker store of one round: the real Store behind real c10d bytes.
+/// The worker store of one round: the real Store, with real c10d bytes.
 class RoundStore {
 public:
     explicit RoundStore(World& world);
 
     void accept(const std::shared_ptr<Link>& link);
     void close();
-    /// Its process is stopped, and continued.
+    /// Its process is stopped, or continued.
     void pause() { driven_.pause(); }
     void resume() { driven_.resume(); }
 
@@ -58,14 +58,14 @@ struct WorkerProcess {
     std::unique_ptr<client::ClientSession> session;
     /// All workers of its world have arrived.
     bool is_training = false;
-    /// SIGTERM does nothing to it.
+    /// It ignores SIGTERM.
     bool is_stubborn = false;
-    /// Inside a call of the kernel that does not end: SIGKILL does nothing to it either.
+    /// It is inside an endless system call: even SIGKILL has no effect.
     bool is_stuck = false;
-    /// Its end is expected by its agent.
+    /// Its agent expects its end.
     bool was_signalled = false;
     bool was_killed = false;
-    /// The next one, and what it shows of saves.
+    /// The next step, and the worker's state for saves.
     std::uint64_t step = 0;
     agent::RankSave save;
 };
@@ -77,11 +77,12 @@ public:
     /// Durations of its workers' phases, random each time.
     struct Manners {
         Duration slowest_spawn = std::chrono::milliseconds{1};
-        /// From its start until it looks for the others.
+        /// From its start until it registers in the store.
         Duration slowest_start = std::chrono::milliseconds{5};
         /// From a signal to its end.
         Duration slowest_end = std::chrono::milliseconds{2};
-        /// How long a step of its workers is, half more or less; zero: they take none.
+        /// The average duration of its workers' steps, each half more or less; zero: they take no
+        /// steps.
         Duration step{};
     };
 
@@ -111,38 +112,38 @@ public:
     void host_server() { is_hosting_ = true; }
     // Its server is one of several that an election chooses from (host_election.cpp).
     void become_candidate();
-    /// Null: it has none, or none of its own.
+    /// Null: it has no server of its own.
     Server* own_server();
     bool is_leading() const;
-    /// After each thing that happens.
+    /// Called after each event.
     void look_at_own_server();
-    // What can happen to it.
+    // Faults and events.
     void end_worker(int local_rank, agent::WorkerExit exit);
-    /// Its workers that have met the others end well.
+    /// Its workers that have registered end successfully.
     void finish_training();
     void signal(int signal);
     /// Its agent gets a command of `ddprunctl`.
     void command(agent::Agent::Event event);
-    /// Agent killed; the keeper kills the workers and only then closes.
+    /// The agent is killed; the keeper kills the workers and only then closes the connection.
     void kill();
-    /// No power any more: nothing is closed, no peer is notified.
+    /// The machine loses its power: nothing is closed, and no peer is notified.
     void switch_off();
-    /// The agent is stopped, and continued: its keeper and its workers go on.
+    /// The agent is stopped, or continued; its keeper and its workers run on.
     void stop_agent();
     void continue_agent();
-    /// The whole machine sleeps, and wakes up: its processes see only the time pass.
+    /// The whole machine is suspended, or wakes up: its processes only notice the time that passed.
     void suspend();
     void wake_up();
     /// No packet gets in or out.
     void cut();
-    /// All of its network is well again.
+    /// Its network works again completely.
     void heal();
-    /// Its control connection breaks once: reset for both, or for now only at its own end.
+    /// Its control connection breaks once: reset for both sides, or at first only for its own.
     void break_connection(bool for_both = true);
     /// Silence now is indistinguishable from its death (known limit of the coordinator).
     bool has_just_broken() const;
     void make_stubborn(int local_rank);
-    /// Its worker cannot be killed, until it is let go.
+    /// Its worker becomes unkillable, until it is released.
     void stick(int local_rank);
     void let_go();
     RoundStore* store(std::uint16_t port);
@@ -153,7 +154,7 @@ private:
     void perform(Agent::Effect& effect);
     void perform(witness::EtcdLease::Effect& effect);
     void connect(const Agent::Connect& order);
-    /// A server that is there, or the place where one was.
+    /// `server` is null when there was one at this place.
     void open(int link, Server* server, const std::string& place);
     void give_up_link(int link, Agent::ConnectError error, const std::string& reason);
     void received(int link, const std::string& bytes);
@@ -175,7 +176,7 @@ private:
     void accept_peer(const std::shared_ptr<Link>& link);
     void answer_peer(const Agent::AnswerPeer& answer);
     void note(const std::string& what);
-    /// Done by this machine: not while it sleeps.
+    /// Done by this machine, so not while it is suspended.
     void later(Duration delay, std::function<void()> action);
     void later_by_worker(int local_rank, Duration delay, std::function<void(WorkerProcess&)>);
     Duration up_to(Duration longest, Duration shortest);
@@ -203,7 +204,7 @@ private:
         int port = 0;
         /// The server has sent hello.
         bool is_greeted = false;
-        /// It is known where to connect to.
+        /// The endpoint is known.
         bool is_opened = false;
     };
     struct Candidate {
@@ -214,9 +215,9 @@ private:
 
         Driven<Lease> lease;
         std::unique_ptr<Server> server;
-        /// The attempt that waits for the election.
+        /// The attempt that waits for the election's result.
         int sought = 0;
-        /// It leaves when its server has stepped down; true: the job is over.
+        /// Set when it leaves once its server has stepped down; true: the job is over.
         std::optional<bool> leaving;
         agent::Departure departure{true};
         bool was_idle = true;
@@ -232,9 +233,9 @@ private:
     bool is_ending_ = false;
     bool is_stopped_ = false;
     bool is_asleep_ = false;
-    /// What waits for the machine to wake up.
+    /// Actions that wait until the machine wakes up.
     std::vector<std::function<void()>> delayed_;
-    /// As the keeper knows it.
+    /// The fence that the keeper knows.
     std::optional<Instant> fence_;
     bool is_hosting_ = false;
     std::optional<Instant> broken_at_;
@@ -250,7 +251,7 @@ private:
     std::set<int> unspawned_;
     int spawning_round_ = -1;
     std::string incarnation_;
-    /// What the pages of its workers have.
+    /// The save point in the pages of its workers.
     std::optional<control::SavePoint> save_;
     Instant save_wait_ends_at_{};
     std::optional<agent::JobReport> report_;

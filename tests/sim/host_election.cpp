@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A host whose server is a candidate of an election: what agent/runner/rendezvous_access, election
-// and agent_runner are for real programs. Which server leads, until when and what follows is
-// decided by the same machines as there.
+// A host whose server is a candidate in an election: replaces agent/runner/rendezvous_access,
+// election and agent_runner of real programs. The same machines as there decide which server leads,
+// until when, and what follows.
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/control/text.hpp"
@@ -37,7 +37,7 @@ bool Host::is_leading() const {
            candidate_->server->coordinator().leader(world_.now()).has_value();
 }
 
-/// Another thread of the same process posts to this one.
+/// Another thread of the same process posts to the agent's.
 void Host::post_to_agent(std::function<void()> action) {
     world_.after(0s, [this, action = std::move(action)] {
         if (is_alive_) action();
@@ -123,7 +123,7 @@ void Host::seek(int number, bool is_first_try) {
     own.lease.post(witness::EtcdLease::Sought{is_first_try});
 }
 
-/// The attempt may have been given up meanwhile.
+/// The attempt may have been abandoned meanwhile.
 void Host::open_sought(Host* leader) {
     const auto found = links_.find(candidate_->sought);
     if (found == links_.end() || found->second.is_opened) return;

@@ -4,8 +4,8 @@
 
 #include <utility>
 
-/// The part of `Host` in which workers take steps and ask in each whether they are to save, as the
-/// worker's library does (agent/channel/FORMAT.md).
+/// The part of `Host` in which workers take steps and ask in each step whether they must save, as
+/// the worker's library does (agent/channel/FORMAT.md).
 namespace ddprun::sim {
 namespace {
 

@@ -28,7 +28,7 @@ Cluster::Options Life::given_options(std::uint64_t seed) {
     Cluster::Options options;
     options.nodes.min = any(1, 3);
     options.nodes.max = options.nodes.min + any(0, 3);
-    // By no throw of the dice: the other lives are as they were without it.
+    // Not random, so that lives without a unit are unchanged.
     constexpr int unit = 2;
     if (seed % 4 == 3) {
         options.nodes.unit = unit;
@@ -75,7 +75,7 @@ std::string Life::play() {
     return problem().empty() ? come_to_an_end() : problem();
 }
 
-/// Short and long ones: faults that are close together meet half-done work.
+/// Short and long pauses: faults in quick succession hit half-done work.
 Duration Life::any_pause() {
     return std::chrono::milliseconds{any(0, one_in(2) ? 50 : 20'000)};
 }
@@ -220,7 +220,7 @@ void Life::path_between_hosts_is_cut() {
 
 void Life::connection_is_lost() {
     auto& host = any_host();
-    // While it is cut off as well, this is indistinguishable from its death (known limit).
+    // If it is also cut off, this looks the same as its death (known limit).
     const auto* server = cluster_.acting_server(host.run_id());
     const bool is_reachable =
         server != nullptr && cluster_.network().connects(host.name(), server->place());
@@ -238,7 +238,7 @@ void Life::node_gets_a_signal() {
 
 void Life::node_is_drained() {
     auto& target = any_host();
-    // Any node's agent passes it on, that of the node itself too.
+    // Any node's agent forwards it, even that of the drained node.
     auto& asked = one_in(2) ? target : any_host();
     cluster_.world().note("drain " + target.name());
     asked.command(agent::Agent::DrainCommanded{1, {target.name()}, !one_in(3), "ddprunctl"});
@@ -293,17 +293,16 @@ void Life::heal_everything() {
     if (cluster_.options().hosted_by.empty()) cluster_.server().resume();
 }
 
-/// Invariant 4: with enough healthy nodes a round forms within lease, grace and 5 s, a first one
-/// within the last call more.
+/// Invariant 4: with enough healthy nodes a round forms within lease, grace and 5 s; a first round
+/// may take the last call in addition.
 std::string Life::come_to_rest() {
     const auto& settings = cluster_.options().settings;
     const auto bound =
         settings.lease + settings.grace + limits::drain_margin + settings.last_call_timeout;
-    // Pauses from options, a node's pause between two attempts, and the time that the network
-    // takes.
+    // Pauses from options, a node's pause between two attempts, and network delays.
     auto slack = settings.restart.longest_delay + cluster_.options().weather.slowest_resend +
                  cluster_.options().manners.slowest_spawn + 15s;
-    // The key of the last leader, and the wait for nodes that it may have left.
+    // The last leader's key, and the wait for nodes that it may have left.
     if (servers_ == Servers::elected) slack += 2 * limits::etcd_ttl + settings.lease;
     for (const std::string run_id : {"job", "other"})
         if (!cluster_.until([&] { return is_settled(run_id); }, bound + slack))
@@ -311,7 +310,7 @@ std::string Life::come_to_rest() {
     return {};
 }
 
-/// It is over, it has too few nodes, or a round of nodes that are all there has begun.
+/// The job is over, has too few nodes, or runs a round with all its nodes.
 bool Life::is_settled(const std::string& run_id) {
     std::vector<std::string> willing;
     for (const auto* host : cluster_.hosts())
@@ -337,10 +336,10 @@ bool Life::is_settled(const std::string& run_id) {
     });
 }
 
-/// After the last fault: workers that train end well, and then every job has to end.
+/// After the last fault: workers that train end successfully, and then every job has to end.
 std::string Life::come_to_an_end() {
-    // The longest that a lease, a drain, a last call and waiting for nodes can take together, for a
-    // job and for the one that a node counted as lost begins after it.
+    // The longest time for a lease, a drain, a last call and a wait for nodes, for a job and for
+    // the job that a node begins after it was counted as lost.
     const auto end = cluster_.world().now() + 1h;
     while (!cluster_.is_done()) {
         if (cluster_.world().now() > end) return "the job does not end";
@@ -359,7 +358,7 @@ std::string Life::problem() {
     return complaints.empty() ? drain_problem() : complaints.front();
 }
 
-/// A node of a drained host has a place only until it has left: each host has one node here.
+/// A node of a drained host has a place only until it has left; each host has one node here.
 std::string Life::drain_problem() {
     if (!is_draining_ || !cluster_.server().is_up()) return {};
     for (const auto& job : cluster_.server().coordinator().status(cluster_.world().now()))

@@ -10,19 +10,19 @@
 
 namespace ddprun::sim {
 
-/// The random life of one cluster: nodes come, faults of all kinds happen at random moments, and at
-/// the end all is healed and has to come to an end. Everything follows from the seed.
+/// The random life of one cluster: nodes join, faults of all kinds happen at random moments, and
+/// finally all faults are healed and every job has to end. Everything follows from the seed.
 class Life {
 public:
-    /// Which server serves: a fixed one (a daemon, or that of the first node), or one that etcd
-    /// says.
+    /// Which server serves: a fixed one (a daemon, or that of the first node), or the one elected
+    /// by etcd.
     enum class Servers : std::uint8_t { fixed, elected };
 
     explicit Life(std::uint64_t seed, Servers servers = Servers::fixed);
 
-    /// Runs it to its end. Empty, or what was wrong.
+    /// Runs the life to its end. Empty, or the violation.
     std::string play();
-    /// The end of its record.
+    /// The last lines of its record.
     std::string tail() { return cluster_.world().tail(60); }
 
 private:
@@ -45,7 +45,7 @@ private:
     Duration any_pause();
     Host& any_host();
     int any_worker() { return any(0, cluster_.options().workers - 1); }
-    /// A host whose silence would not look like its death; null if the random choice was another.
+    /// A host whose silence would not look like its death; null if the random choice is another.
     Host* any_whole_host();
     void start_node();
     void do_something();
@@ -75,7 +75,7 @@ private:
     void server_continues();
     void server_is_replaced();
 
-    // Where servers are elected (life_elected.cpp).
+    // Used when servers are elected (life_elected.cpp).
     Host* leader();
     void hold_its_output(Host& host);
     void cut_from_etcd(const Host& host);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lives of clusters that elect the server: what can happen to the leader and to etcd.
+// Lives of clusters that elect the server: faults of the leader and of etcd.
 #include "rendezvous/base/limits.hpp"
 #include "tests/sim/life.hpp"
 
@@ -12,9 +12,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Together with what it then takes to have a leader again below 0.8 of the shortest lease.
+/// With the time to have a leader again, it is below 0.8 of the shortest lease.
 constexpr int longest_calm_outage_s = 5;
-/// The leader alone, which then needs a question to etcd that does not wait for its time limit.
+/// Only the leader is cut off; a new one then needs a request to etcd that does not run into its
+/// time limit.
 constexpr int longest_calm_cut_s = 15;
 
 }  // namespace
@@ -53,7 +54,7 @@ const std::vector<Life::Fault>& Life::elected_faults() {
     return all;
 }
 
-/// Nothing that concerns a node, only what can take the lead from it.
+/// Faults that affect no node, and can only take the leadership away.
 const std::vector<Life::Fault>& Life::calm_faults() {
     static const std::vector<Fault> all{
         {2, &Life::etcd_is_away_for_a_moment},
@@ -100,7 +101,7 @@ Host* Life::leader() {
     return cluster_.leader(has_two_jobs_ && one_in(2) ? "other" : "job");
 }
 
-/// Sometimes in the middle of what it writes.
+/// Sometimes in the middle of its output.
 void Life::hold_its_output(Host& host) {
     if (!one_in(2)) return;
     host.own_server()->hold_output();

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// After this TCP takes the first of what is not acknowledged for lost.
+/// After this time TCP considers the first unacknowledged bytes lost.
 constexpr Duration resend_timeout = 200ms;
 
 Link::Side other(Link::Side side) {

@@ -15,15 +15,14 @@ namespace ddprun::sim {
 
 class Network;
 
-/// A simulated connection of a network: bytes go both ways and arrive in order. What cannot pass at
-/// the moment is kept, as TCP does, and arrives when it can. Where only the way back is cut,
-/// nothing new arrives soon after either: without acknowledgements TCP sends the same again and
-/// again.
+/// A simulated connection of a network: bytes go both ways and arrive in order. Bytes that cannot
+/// pass at the moment are kept, as by TCP, and arrive when they can. If only the direction back is
+/// cut, soon nothing new arrives either: without acknowledgements TCP repeats the same bytes.
 class Link : public std::enable_shared_from_this<Link> {
 public:
     struct End {
         std::function<void(std::string)> on_bytes;
-        /// The other side closed, or the connection was reset; the last of all.
+        /// The other side closed, or the connection was reset; the last callback.
         std::function<void()> on_end;
     };
     enum Side : std::size_t { client = 0, server = 1 };
@@ -34,14 +33,14 @@ public:
 
     void attach(Side side, End end) { ends_[side] = std::move(end); }
     void send(Side from, std::string bytes);
-    /// What was sent before still arrives; this side gets nothing any more.
+    /// Bytes that were sent before still arrive; this side gets nothing any more.
     void close(Side from);
-    /// Nothing arrives any more; this side gets the end.
+    /// Nothing more arrives; this side gets the end.
     void reset(Side side);
 
     const std::string& place(Side side) const { return places_[side]; }
     bool is_closed(Side side) const { return is_closed_[side]; }
-    /// The network lets something pass again.
+    /// The network lets bytes pass again.
     void release();
 
 private:
@@ -59,10 +58,10 @@ private:
     std::array<std::string, 2> places_;
     std::array<End, 2> ends_;
     std::array<bool, 2> is_closed_{};
-    /// When the last of what was sent to each side arrives: nothing overtakes it.
+    /// When the last bytes for each side arrive: nothing overtakes them.
     std::array<Instant, 2> arrived_by_{};
     std::array<std::deque<Delivery>, 2> held_;
-    /// Since when each side has received what it cannot acknowledge.
+    /// Since when each side has received bytes that it cannot acknowledge.
     std::array<std::optional<Instant>, 2> unacknowledged_since_;
 };
 

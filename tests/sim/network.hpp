@@ -14,17 +14,18 @@
 
 namespace ddprun::sim {
 
-/// Which places reach each other, and how fast. Places are names of hosts, or of the server's own
-/// machine. A place reaches itself whatever is cut, unless it is switched off.
+/// Determines which places reach each other, and how fast. Places are names of hosts, or of the
+/// server's own machine. A place reaches itself whatever is cut, unless it is switched off.
 class Network {
 public:
     struct Weather {
         /// Each message takes a random time.
         Duration shortest = std::chrono::milliseconds{1};
         Duration longest = std::chrono::milliseconds{1};
-        /// Of a connection, each way; 0: as many as there are.
+        /// The bandwidth of a connection in each direction; 0: unlimited.
         std::size_t bytes_per_second = 0;
-        /// What a cut held back arrives up to this long after it: TCP asks again in growing steps.
+        /// Bytes held back by a cut arrive up to this long after it, since TCP repeats them at
+        /// growing intervals.
         Duration slowest_resend{};
     };
 
@@ -34,7 +35,7 @@ public:
     std::shared_ptr<Link> connect(const std::string& client, const std::string& server);
 
     bool passes(const std::string& from, const std::string& to) const;
-    /// A connection can be made: something passes both ways.
+    /// A connection can be made: bytes pass in both directions.
     bool connects(const std::string& one, const std::string& other) const;
 
     /// One way only.
@@ -42,17 +43,17 @@ public:
     void heal(const std::string& from, const std::string& to);
     /// No packet gets in or out.
     void isolate(const std::string& place);
-    /// Neither that nor any cut of it is left.
+    /// Ends its isolation and all cuts of the place.
     void readmit(const std::string& place);
     /// The machine does not run: it does not even reach itself.
     void switch_off(const std::string& place);
     void switch_on(const std::string& place);
 
-    /// A connection may have waited longer than the network alone makes it wait.
+    /// Since a disturbance, a connection may have waited longer than the network alone would cause.
     void disturb() { was_disturbed_ = true; }
     bool was_disturbed() const { return was_disturbed_; }
 
-    // For links.
+    // Called by links.
     Duration travel(const std::string& bytes);
     Duration resend_delay();
 

@@ -42,13 +42,14 @@ TEST_CASE("every story happens as it is written (DDPRUN_REWRITE=1 writes them ag
         CAPTURE(path.filename().string());
         const auto written = text_of(path);
         const auto played = ddprun::sim::play(written);
-        // A story that cannot come about, or that breaks an invariant, is never right.
+        // A story with a line that could not be played, or that breaks an invariant, is always
+        // wrong.
         CHECK(played.find("\n!") == std::string::npos);
         if (is_rewriting)
             std::ofstream{path, std::ios::binary} << played;
         else
             CHECK(played == written);
-        // The same again: one seed, one history.
+        // Played again: one seed gives one history.
         CHECK(ddprun::sim::play(written) == played);
     }
 }

@@ -28,7 +28,7 @@ void Server::accept(
         waiting_.push_back({link, peer_addr, peer_port});
         return;
     }
-    // A caller that waited may have closed.
+    // A caller that waited may have closed its link.
     if (link->is_closed(Link::server)) return;
     const ConnectionId id{next_connection_++};
     connections_[id].link = link;

@@ -20,15 +20,15 @@ class Server {
 public:
     struct Options {
         std::string addr;
-        /// Its place in the network: the host that serves it, or a machine of its own.
+        /// Its place in the network: the host that serves it, or a separate machine.
         std::string place;
-        /// It lives inside a `ddprun`.
+        /// It is part of a `ddprun`.
         std::optional<std::string> hosted_run_id;
         /// It serves only while it leads.
         bool is_elected = false;
         std::function<void(const coordinator::SteppedDown&)> on_stepped_down = {};
         std::function<void(const coordinator::Record&)> on_record = {};
-        /// It decides to send something to a node that only a leader may send.
+        /// The server decides to send a node a message that only a leader may send.
         std::function<void(const control::ServerMessage&, const std::string& to)> on_act = {};
     };
 
@@ -44,17 +44,17 @@ public:
     void kill();
     /// Its machine is gone: nothing is sent.
     void switch_off();
-    /// Another process at the same endpoint, without any state.
+    /// Starts another process at the same endpoint, without any state.
     void restart();
-    /// Its process is stopped, and continued: what comes meanwhile waits.
+    /// Its process is stopped, or continued: messages wait meanwhile.
     void pause();
     void resume();
 
-    /// What the election decided.
+    /// Passes on the election's decision.
     void lead(coordinator::Led led);
     void recorded(std::uint64_t number);
     void depose(const std::string& reason);
-    /// What it decides from here on is not written before it goes on after a pause.
+    /// Its decisions from here on are not written before it continues after a pause.
     void hold_output() { is_holding_output_ = true; }
     /// It was not paused after all.
     void go_on_writing() {
@@ -91,7 +91,7 @@ private:
     std::map<ConnectionId, Connection> connections_;
     std::vector<Waiting> waiting_;
     std::uint64_t next_connection_ = 1;
-    /// Its own, so that the rest of the history is the same without tokens.
+    /// A separate source, so that the rest of the history is the same as without tokens.
     Random token_random_;
     std::unique_ptr<Driven<coordinator::Coordinator>> driven_;
 };

@@ -18,7 +18,7 @@ namespace {
 
 std::array<char, 64> seed_line{};
 
-/// A machine that contradicts itself aborts: its seed must be known then too.
+/// A machine with an inconsistent state aborts: then its seed must be printed too.
 void say_seed_and_abort(int signal) {
     [[maybe_unused]] const auto written =
         ::write(STDERR_FILENO, seed_line.data(), seed_line.size());
@@ -44,7 +44,7 @@ void live_through(std::uint64_t seed, Life::Servers servers = Life::Servers::fix
     CHECK(problem == "");
 }
 
-/// The same thousand unless a seed is given.
+/// The same thousand lives unless a seed is given.
 void soak(Life::Servers servers) {
     const auto given = from_environment("DDPRUN_SEED");
     const auto wanted = from_environment("DDPRUN_SEEDS");

@@ -17,9 +17,8 @@
 
 namespace ddprun::sim {
 
-/// Time and order of everything in a simulated cluster. Time jumps to the next thing that happens;
-/// what happens at the same moment happens in the order in which it was asked for. One seed gives
-/// one history.
+/// Time and order of everything in a simulated cluster. Time jumps to the next event; simultaneous
+/// events happen in the order in which they were scheduled. One seed gives one history.
 class World {
 public:
     explicit World(std::uint64_t seed) : random_(seed) {}
@@ -35,13 +34,13 @@ public:
         at(now_ + delay, std::move(action));
     }
     void at(Instant moment, std::function<void()> action);
-    /// The next thing happens. False: nothing is left to happen.
+    /// Performs the next event. Returns false when there is none.
     bool step();
-    /// When the next thing happens.
+    /// The time of the next event.
     std::optional<Instant> next() const;
     void advance_to(Instant moment);
 
-    /// A line of the record, with the time in front.
+    /// Adds a line to the record, with the time in front.
     void note(const std::string& line);
     std::vector<std::string> take_record() { return std::exchange(record_, {}); }
     /// The last lines, for the message of a failure.
@@ -55,8 +54,8 @@ private:
     std::vector<std::string> record_;
 };
 
-/// What net::Driver is for real programs: hands events to a machine, performs its effects, and
-/// runs it at its deadlines.
+/// Like net::Driver in real programs: passes events to a machine, performs its effects, and calls
+/// it at its deadlines.
 template <Machine M>
 class Driven {
 public:
@@ -70,11 +69,11 @@ public:
     Driven& operator=(const Driven&) = delete;
 
     const M& machine() const { return machine_; }
-    /// From here on it does nothing, like a process that was killed.
+    /// From now on it does nothing, like a process that was killed.
     void freeze() { is_frozen_ = true; }
-    /// Like a process that was stopped: what happens meanwhile waits for it.
+    /// Like a process that was stopped: events wait for it.
     void pause() { is_paused_ = true; }
-    /// It finds its deadlines and its events in either order.
+    /// On waking it handles deadlines and events in either order.
     void resume() {
         if (!is_paused_) return;
         is_paused_ = false;

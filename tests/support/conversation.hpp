@@ -12,7 +12,7 @@
 
 namespace ddprun::test {
 
-/// What one client and one store say to each other, from tests/interop/conversations/*.hex:
+/// The bytes that one client and one store exchange, from tests/interop/conversations/*.hex:
 ///
 ///   # a comment names the next step
 ///   > 0d 92 10 00 00     the client sends
@@ -82,13 +82,13 @@ inline std::vector<Conversation> read_conversations(const std::filesystem::path&
     return conversations;
 }
 
-/// For the steps that are in any order.
+/// For steps whose order is not defined.
 inline std::string sorted(std::string bytes) {
     std::sort(bytes.begin(), bytes.end());
     return bytes;
 }
 
-/// Whether these are the recorded answers, one behind the other.
+/// Whether these bytes are the recorded answers, one after the other.
 inline bool are_answers(const Conversation& conversation, const std::string& answered) {
     std::size_t position = 0;
     for (const auto& step : conversation.steps) {

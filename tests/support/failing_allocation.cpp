@@ -48,7 +48,7 @@ bool FailingAllocation::has_failed() const {
 
 }  // namespace ddprun::test
 
-// All of them: a sanitizer has its own of those that are not here, and finds the mixture.
+// All of them are replaced: a sanitizer would provide the missing ones, and report the mixture.
 
 void* operator new(std::size_t size) {
     for (;;) {

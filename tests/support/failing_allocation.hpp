@@ -6,8 +6,8 @@
 
 namespace ddprun::test {
 
-/// While it lives, this thread gets memory for so many allocations more (`operator new`), and a
-/// bad_alloc for those that follow, until it frees a block of at least `reserve_bytes`.
+/// While it lives, this thread may make `allowed` more allocations (`operator new`); later ones
+/// throw bad_alloc, until the thread frees a block of at least `reserve_bytes`.
 class FailingAllocation {
 public:
     explicit FailingAllocation(

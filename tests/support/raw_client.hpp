@@ -18,7 +18,7 @@ public:
     explicit RawClient(std::uint16_t port) : socket_(connect(port)) {}
 
     void say(std::string_view bytes) { socket_.send(bytes, soon()).value(); }
-    /// The same; whether the server still listens does not matter.
+    /// The same, but ignores whether the server still listens.
     void try_to_say(std::string_view bytes) {
         if (const auto sent = socket_.send(bytes, soon()); !sent) return;
     }
@@ -35,7 +35,7 @@ public:
         return result;
     }
 
-    /// True if the server closes and says nothing before.
+    /// Returns true if the server closes without sending anything.
     bool hears_the_end() {
         if (!heard_.empty()) return false;
         const auto bytes = socket_.receive(soon());

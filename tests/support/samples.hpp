@@ -9,7 +9,7 @@
 
 namespace ddprun::test {
 
-/// At least one request of each kind; what decodes, encodes and splits one list does it with all.
+/// At least one request of each kind, used by the tests of decoding, encoding and splitting.
 inline std::vector<wire::Request> sample_requests() {
     using namespace wire;
     const std::string any_bytes{"\0\xff\n\"", 4};

@@ -21,20 +21,20 @@
 
 namespace ddprun::test {
 
-/// A Store and its model, which get the same events. They end with the first difference.
+/// A Store and its model, which get the same events until their effects differ.
 class StoreBesideModel {
 public:
     static constexpr std::size_t clients = 4;
 
-    /// Plays operations, three bytes each: client (or time, or leaving), operation, and names.
-    /// Answers the first difference with all that happened up to it, and nothing if there is none.
+    /// Plays operations of three bytes each: client (or time, or disconnecting), operation, and
+    /// names. Returns the first difference with all events up to it; none if there is none.
     static std::string first_difference(std::span<const std::uint8_t> bytes) {
         StoreBesideModel both;
         for (; bytes.size() >= 3 && both.difference_.empty(); bytes = bytes.subspan(3))
             both.play(bytes[0], bytes[1], bytes[2]);
         return both.first_difference();
     }
-    /// The same with these requests, of the clients in turns.
+    /// The same with these requests, sent by the clients in turns.
     static std::string first_difference(const std::vector<wire::Request>& requests) {
         StoreBesideModel both;
         for (std::size_t i = 0; i < requests.size() && both.difference_.empty(); ++i)

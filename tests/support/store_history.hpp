@@ -15,11 +15,12 @@
 
 namespace ddprun::test {
 
-/// What one client asked and saw. It took effect at one moment between `began` and `ended`; where
-/// the request has no reply, `ended` is that of the client's next operation that has one.
+/// One request of a client, and its reply. It took effect at one moment between `began` and
+/// `ended`; where the request has no reply, `ended` is that of the client's next operation that has
+/// one.
 struct Operation {
     wire::Request request;
-    /// Of a request that has one; the names of LIST_KEYS are sorted.
+    /// Set if the request has a reply; the names of LIST_KEYS are sorted.
     std::optional<wire::Reply> reply;
     Instant began;
     Instant ended;
@@ -28,9 +29,9 @@ struct Operation {
 /// The operations of each client, in the order in which it sent them.
 using History = std::vector<std::vector<Operation>>;
 
-/// Looks for an order of the operations in which a store handled one at a time would have given
-/// these replies: an order that keeps each client's own, and in which none comes before another
-/// that had ended when it began (Wing and Gong's search; a state is not visited twice).
+/// Searches for an order of the operations in which a store that handles one at a time gives these
+/// replies. The order must keep each client's own order, and no operation may precede one that had
+/// ended before it began (Wing and Gong's search; a state is not visited twice).
 ///
 /// Requires: no WAIT and no BARRIER, whose replies depend on what comes later.
 class Linearization {
@@ -76,7 +77,7 @@ private:
         return count;
     }
 
-    /// The clients whose next operation began before any operation ended that is not done.
+    /// The clients whose next operation began before the end of every unfinished operation.
     std::vector<std::size_t> possible_next(const State& state) const {
         auto first_end = Instant::max();
         for (std::size_t client = 0; client < history_.size(); ++client)
@@ -95,7 +96,7 @@ private:
         return done < operations.size() ? &operations[done] : nullptr;
     }
 
-    /// Nothing if the store would have given another reply.
+    /// None if the store would have given another reply.
     std::optional<State> after(const State& state, std::size_t client) const {
         const auto& operation = *next_of(state, client);
         State next = state;

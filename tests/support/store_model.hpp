@@ -22,11 +22,11 @@
 namespace ddprun::test {
 
 /// The c10d store of wire/FORMAT.md as short as it can be written: maps, lists, and loops over all
-/// of them; no index, no shared bytes, no bound. A Store is compared with it, and a history of
-/// operations that clients saw is explained by it.
+/// of them; no index, no shared bytes, no bound. A Store is compared with it, and it checks
+/// histories of operations by concurrent clients.
 class StoreModel {
 public:
-    /// A reply, or nothing: the connection is closed.
+    /// A reply; none: the connection is closed.
     struct Answer {
         std::uint64_t to = 0;
         std::optional<wire::Reply> reply;
@@ -95,7 +95,7 @@ private:
             return it.client == client;
         });
     }
-    /// What a client without a reservation may have.
+    /// How many elements a client without a reservation may take.
     std::size_t free_count(const std::string& name) const {
         const auto reserved =
             std::count_if(reservations_.begin(), reservations_.end(), [&](const auto& it) {
@@ -112,7 +112,7 @@ private:
         const auto place = keys_.find(key);
         return place == keys_.end() ? std::string{} : place->second;
     }
-    /// Nothing if the value is no number.
+    /// None if the value is no number.
     std::optional<std::int64_t> add(const std::string& key, std::int64_t delta) {
         std::uint64_t number = 0;
         if (const auto place = keys_.find(key); place != keys_.end()) {
@@ -270,7 +270,7 @@ private:
     };
 
     std::map<std::string, std::string> keys_;
-    /// Without empty ones.
+    /// Has no empty queues.
     std::map<std::string, std::deque<std::string>> queues_;
     /// By age, as are the reservations.
     std::vector<Wait> waits_;

@@ -14,8 +14,8 @@ int as_int(std::size_t size) {
     return static_cast<int>(size);
 }
 
-/// cuDNN gives them fastest first, each with its kind of arithmetic; `workspace` asks how much
-/// memory it takes.
+/// cuDNN returns algorithms fastest first, each with its kind of arithmetic; `workspace` returns
+/// the memory that one needs.
 template <class Way, class Workspace>
 Way first_reproducible(
     const Way (&ways)[max_ways], int count, const std::string& what, const Workspace& workspace) {

@@ -15,8 +15,8 @@ namespace cifar {
 /// Throws gpu::Error with cuDNN's message.
 void check(cudnnStatus_t status, const char* doing);
 
-/// cuDNN in use, for one stream. Memory that it computes in is shared by all convolutions: they
-/// come one after the other.
+/// A cuDNN handle for one stream. All convolutions share its workspace, since they run one after
+/// the other.
 class Dnn {
 public:
     explicit Dnn(const gpu::Stream& stream);
@@ -34,15 +34,15 @@ private:
     gpu::Buffer<char> workspace_;
 };
 
-/// One unit's convolution of a batch of one size, in bfloat16, added up in float. Of cuDNN's ways
-/// to do it the first that gives the same bits each time.
+/// One unit's convolution of a batch of one size, in bfloat16, accumulated in float. Uses the
+/// fastest of cuDNN's deterministic algorithms.
 class Convolution {
 public:
     Convolution(Dnn& dnn, const ConvUnit& unit, std::size_t count);
 
     void forward(const Eight* x, const Bf16* weight, Eight* y) const;
     void weight_gradient(const Eight* x, const Eight* dy, Bf16* gradient) const;
-    /// `adds`: to what dx holds already.
+    /// `adds`: adds to the content of dx.
     void input_gradient(const Bf16* weight, const Eight* dy, bool adds, Eight* dx) const;
 
 private:
@@ -57,8 +57,7 @@ private:
 
     static Tensor tensor(std::size_t count, std::size_t channels, std::size_t side);
     void choose(bool has_input_gradient);
-    /// Ways are asked for, and each is used, with a kind of arithmetic that need not be the
-    /// others'.
+    /// Algorithms are queried and used with a kind of arithmetic that may differ between them.
     void use(cudnnMathType_t arithmetic) const;
 
     Dnn& dnn_;

@@ -10,21 +10,21 @@
 
 namespace cifar {
 
-/// What comes after the convolutions: the largest value of each channel, the linear layer, softmax
-/// and cross entropy, and how it went.
+/// The part after the convolutions: the maximum of each channel, the linear layer, softmax, cross
+/// entropy, and the totals.
 class Head {
 public:
-    /// `side`: of the pictures that the last unit gives.
+    /// `side`: the width of the last unit's output pictures.
     Head(const gpu::Stream& stream, std::size_t features, std::size_t side, std::size_t max_count);
 
-    /// Scores of `count` pictures, and their sums added to the totals.
+    /// Computes scores of `count` pictures, and adds their sums to the totals.
     void forward(
         const Eight* x, const float* weight, const unsigned char* labels, std::size_t count);
-    /// After forward.
+    /// Called after forward.
     void weight_gradient(std::size_t count, float* gradient);
     void input_gradient(const float* weight, std::size_t count, Eight* dx);
 
-    /// Waits; the totals begin again at zero.
+    /// Waits for the GPU. The totals restart at zero.
     Totals take_totals();
 
 private:

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What the host and the kernels have to agree on: the types of what lies in the GPU's memory, and
-/// of each kernel's arguments. What a kernel does stands where it is.
+/// Shared by the host and the kernels: the types of values in the GPU's memory, and of each
+/// kernel's arguments. The kernels' files describe what they do.
 namespace cifar {
 
-/// bfloat16, as its bits.
+/// The bits of a bfloat16.
 using Bf16 = unsigned short;
 
 /// Eight channels of a pixel: one load of 16 bytes. Every tensor is made of these: pixel after
@@ -15,8 +15,8 @@ struct alignas(16) Eight {
 };
 
 /// How pictures of a batch are varied: a crop of a frame of 4 mirrored pixels, a flip every other
-/// time, and a square of `cut` pixels a side (0: none) that shows the mean colour. What happens to
-/// a picture depends on seed, epoch and the picture alone, not on the rank that loads it.
+/// time, and a square of `cut` pixels a side (0: none) that shows the mean colour. The result
+/// depends on seed, epoch and picture alone, not on the rank that loads it.
 struct Augmentation {
     unsigned long long seed;
     unsigned long long epoch;
@@ -24,12 +24,12 @@ struct Augmentation {
     int is_on;
 };
 
-/// One parameter: what is trained in float, and what convolutions read of it.
+/// One parameter: the float that is trained, and the copy that convolutions read.
 struct Slot {
     float* value;
     const float* gradient;
     float* velocity;
-    /// Null where nothing reads it.
+    /// Null when no kernel reads it.
     Bf16* copy;
     unsigned long long count;
     float decay;
@@ -37,11 +37,11 @@ struct Slot {
 
 /// Threads of a block in every kernel of norm.cu: a multiple of the Eights of a pixel, 1 to 128.
 inline constexpr int norm_threads = 256;
-/// Of cifar_norm_fold: the block is their product.
+/// Of cifar_norm_fold: the block's threads are the product of the two.
 inline constexpr int fold_outputs = 32;
 inline constexpr int fold_slices = 8;
 inline constexpr float norm_epsilon = 1e-5F;
-/// Of the running averages: how much the newest batch counts.
+/// The weight of the newest batch in the running averages.
 inline constexpr float norm_momentum = 0.1F;
 /// Floats that a batch norm keeps for each channel: mean, 1 / deviation, scale, shift.
 inline constexpr int norm_kept = 4;

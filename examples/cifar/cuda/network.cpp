@@ -35,7 +35,7 @@ Network::Network(const Options& options)
     make_layers();
 }
 
-/// Nothing is freed that the GPU still works with.
+/// Waits, so that no memory is freed while the GPU still uses it.
 Network::~Network() {
     cuStreamSynchronize(stream_.get());
 }
@@ -107,8 +107,8 @@ void Network::begin_epoch(std::uint64_t epoch, const std::vector<std::uint64_t>&
         if (index >= train_.count) throw std::out_of_range("there is no such picture");
     epoch_ = epoch;
     upload_order(order);
-    // Both sizes of batch that the epoch has: a convolution may want more memory to compute in, and
-    // to get it while gradients are being reduced would hold up what the other ranks wait for.
+    // Prepares both batch sizes of the epoch: a convolution may need more workspace, and allocating
+    // it while gradients are reduced would delay the other ranks.
     for (const auto count :
          {std::min(options_.batch_size, order.size()), order.size() % options_.batch_size})
         if (count > 0) convolutions(count);
@@ -232,7 +232,7 @@ Totals Network::take_totals() {
     return head_.take_totals();
 }
 
-/// The totals of training are the caller's to take before.
+/// The caller must take the totals of training before.
 std::int64_t Network::count_correct(std::size_t first, std::size_t stride) {
     std::vector<std::uint64_t> order;
     for (auto next = first; next < test_.count; next += stride)

@@ -43,19 +43,19 @@ public:
     void refresh() override;
 
 private:
-    /// Pictures and labels, whole, as bytes.
+    /// All pictures and labels, as bytes.
     struct Pictures {
         gpu::Buffer<unsigned char> pixels;
         gpu::Buffer<unsigned char> labels;
         std::size_t count = 0;
     };
-    /// What a unit leaves in a forward pass for the backward one.
+    /// The values that a unit keeps from the forward for the backward pass.
     struct Layer {
         gpu::Buffer<Eight> convolved;
         gpu::Buffer<Eight> output;
         gpu::Buffer<float> kept;
-        /// Of the loss by the output. A unit that adds an earlier one's output has the same
-        /// gradient as that one until then, and shares its memory.
+        /// The gradient of the loss by the output. A unit that adds an earlier unit's output has
+        /// the same gradient up to that point, and shares its memory.
         Eight* output_gradient = nullptr;
         float* running = nullptr;
     };
@@ -74,7 +74,7 @@ private:
     std::vector<float> download(const float* from, std::size_t count) const;
     void upload(float* to, const std::vector<float>& values, std::size_t count);
 
-    // In the order in which they need each other.
+    // In the order of their dependencies.
     Options options_;
     Architecture architecture_;
     gpu::Context context_;
@@ -85,7 +85,7 @@ private:
     NormWorkshop norm_;
     Head head_;
     Weights weights_;
-    /// One for each batch size that has been met: usually two.
+    /// One entry for each batch size that has occurred: usually two.
     std::map<std::size_t, std::vector<Convolution>> convolutions_;
 
     Pictures train_;

@@ -9,7 +9,7 @@ extern "C" const unsigned char norm_fatbin[];
 namespace cifar {
 namespace {
 
-// Enough for the largest GPUs of today to be busy; more would cost more to add up.
+// Enough to occupy today's largest GPUs; more blocks would make the final summation slower.
 constexpr unsigned max_summing_blocks = 264;
 constexpr unsigned max_blocks = 2112;
 
@@ -21,7 +21,7 @@ int pixels_of(std::size_t side, std::size_t count) {
     return number(count * side * side);
 }
 
-/// The sums are made in the order that this gives: it depends on sizes alone.
+/// The grid determines the order of summation, so it depends on sizes alone.
 gpu::Grid grid_over(int rows, std::size_t channels, unsigned most) {
     const auto rows_at_once = static_cast<std::size_t>(norm_threads) / (channels / 8);
     const auto needed = (static_cast<std::size_t>(rows) + rows_at_once - 1) / rows_at_once;
@@ -154,7 +154,7 @@ void NormWorkshop::sum_gradients(
     else
         backward_sums_(stream_, grid, x, dy, kept, rows, channels, partial_.data());
     fold(channels, grid.blocks);
-    // Of this rank alone: the reducer averages them.
+    // The gradients of this rank alone: the reducer averages them.
     gradients_(
         stream_,
         gpu::Grid::for_each(unit.outputs, 64),

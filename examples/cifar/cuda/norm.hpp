@@ -11,7 +11,7 @@
 
 namespace cifar {
 
-/// Batch norm, ReLU and pooling of one unit. Its parameters and gradients lie elsewhere.
+/// Batch norm, ReLU and pooling of one unit. The caller owns its parameters and gradients.
 struct NormMemory {
     const float* weight;
     const float* bias;
@@ -21,15 +21,15 @@ struct NormMemory {
     float* running;
 };
 
-/// What the batch norms of a network share: kernels, scratch memory, and over which ranks they are.
+/// Shared by a network's batch norms: kernels, scratch memory, and the ranks that they cover.
 class NormWorkshop {
 public:
     NormWorkshop(const gpu::Stream& stream, std::size_t max_channels);
 
     void synchronise(int rank_count, GpuNetwork::SumOverRanks sum);
 
-    /// y from the convolution's output x, by this batch's own mean and deviation; what backward
-    /// needs of them goes to `kept`.
+    /// Computes y from the convolution's output x, by this batch's mean and deviation; writes the
+    /// values that backward needs to `kept`.
     void forward(
         const ConvUnit& unit,
         std::size_t count,
@@ -38,7 +38,7 @@ public:
         const NormMemory& memory,
         float* kept,
         Eight* y);
-    /// By the running averages.
+    /// Uses the running averages.
     void evaluate(
         const ConvUnit& unit,
         std::size_t count,

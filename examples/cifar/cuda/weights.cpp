@@ -11,7 +11,7 @@ constexpr float weight_decay = 5e-4F;
 constexpr unsigned blocks_of_parameter = 256;
 constexpr unsigned threads = 256;
 
-/// cuDNN wants filters to begin at such addresses.
+/// cuDNN requires filters to begin at such addresses.
 constexpr std::size_t aligned_count(std::size_t count) {
     constexpr std::size_t step = 128;
     return (count + step - 1) / step * step;

@@ -12,8 +12,8 @@
 
 namespace cifar {
 
-/// Parameters as the optimizer and the convolutions see them: the float that is trained, in the
-/// caller's memory, its velocity, and the bfloat16 that is read.
+/// Parameters as the optimizer and the convolutions see them: the trained float in the caller's
+/// memory, its velocity, and the bfloat16 copy for convolutions.
 class Weights {
 public:
     Weights(const gpu::Stream& stream, const Architecture& architecture);
@@ -25,7 +25,7 @@ public:
     const Bf16* copy(std::size_t parameter) const { return slots_[parameter].copy; }
     float* velocity(std::size_t parameter) const { return slots_[parameter].velocity; }
 
-    /// From cuDNN's type into the gradient's memory.
+    /// Converts a gradient of cuDNN's type into the gradient's memory.
     void widen_gradient(std::size_t parameter, const Bf16* from);
     void update(float rate, const std::uint32_t* committed);
     void refresh();

@@ -98,8 +98,8 @@ public:
         train_.set_order({order.begin(), order.end()}, stream_);
     }
 
-    // The first step with a size is performed as it comes, since libraries get ready in it; the
-    // second is recorded, and from then on one call gives a whole step to the GPU.
+    // The first step of each size is executed directly, since libraries initialize in it; the
+    // second is recorded, and from then on one call launches a whole step.
     void step(std::size_t batch_size) override {
         if (!network_.has_room(batch_size)) {
             exchange_.synchronize();
@@ -164,10 +164,10 @@ private:
         exchange_.step([&] { network_.update(batch_size, position_.data()); });
     }
 
-    /// Where memory moves, what was recorded with it is no longer valid.
+    /// When memory moves, what was recorded with its address becomes invalid.
     void forget_recorded() { steps_.clear(); }
 
-    /// Both sides of each parameter and moment; waits for what `copy` enqueues.
+    /// Calls `copy` with both sides of each parameter and moment, then waits for what it enqueued.
     template <class Copy>
     void each(const Copy& copy) {
         const auto& shapes = Mlp::parameters();
@@ -190,7 +190,7 @@ private:
     gpu::Buffer<unsigned> correct_;
     Network network_;
     Exchange exchange_;
-    /// By batch size; empty ones are to be recorded.
+    /// By batch size; an empty graph must still be recorded.
     std::map<std::size_t, gpu::Graph> steps_;
     std::vector<float> parameter_memory_;
     std::vector<float> moment_memory_;

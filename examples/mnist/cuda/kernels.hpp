@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Shared by mnist_kernels.cu and the code that launches them: what each kernel gets, and what lies
-// in the GPU's memory for it. Matrices are kept line by line; a batch has a line for each sample.
+// Shared by mnist_kernels.cu and the code that launches its kernels: their arguments and the data
+// in the GPU's memory. Matrices are row-major; a batch has a row for each sample.
 
 namespace mnist::cuda {
 
@@ -13,17 +13,18 @@ inline constexpr unsigned parameter_count = 5;
 
 using Long = unsigned long long;
 
-/// Where training is. A recorded step reads it here, so it needs no change to be the next one.
+/// The position of the training. A recorded step reads it here, so the same recording performs
+/// every step.
 struct Position {
-    /// Steps before this one, ever.
+    /// The number of earlier steps, including those before restarts.
     Long step;
-    /// The batch begins there in the epoch's order.
+    /// The beginning of the batch in the epoch's order.
     unsigned offset;
-    /// Blocks of the optimizer that are through; the last one goes on to the next step.
+    /// How many blocks of the optimizer have finished; the last one advances to the next step.
     unsigned finished_blocks;
 };
 
-/// Which samples: `order` from `offset` on, and from `position`'s offset if there is one.
+/// Selects samples: `order` from `offset` on, plus `position`'s offset if there is one.
 struct Samples {
     const unsigned char* pixels;
     const unsigned char* labels;
@@ -40,7 +41,7 @@ struct Dropout {
     Long layer;
 };
 
-/// Of the steps since it was cleared.
+/// Sums over the steps since they were cleared.
 struct BatchSums {
     double loss;
     Long correct;
@@ -57,7 +58,7 @@ struct OptimizedParameter {
 
 struct OptimizedStep {
     OptimizedParameter parameters[parameter_count];
-    /// 0 there: nothing is done, the step counts for nothing. May be null.
+    /// When this word is 0, nothing is updated and the step does not count. May be null.
     const unsigned* commit_word;
     Position* position;
     float rate;
@@ -76,8 +77,8 @@ using Gather = void(Samples samples, unsigned batch_size, float* input);
 /// In place: bias, ReLU and dropout of a hidden layer, two units for each thread.
 using BiasReluDropout =
     void(float* hidden, const float* bias, unsigned batch_size, Dropout dropout);
-/// A block for each sample, output_threads: the last layer, softmax, loss, and gradients back to
-/// what the second hidden layer gave before its ReLU. Gradients are of the mean over the batch.
+/// A block of output_threads for each sample: the last layer, softmax, loss, and gradients back to
+/// the second hidden layer's values before its ReLU. Gradients are of the mean over the batch.
 using Output = void(
     const float* hidden,
     const float* weight,
@@ -87,8 +88,8 @@ using Output = void(
     float* hidden_gradient,
     float* losses,
     unsigned* correct);
-/// class_count + 2 blocks, gradient_threads: the last layer's gradient, the second layer's bias's,
-/// and the sums of the batch.
+/// class_count + 2 blocks of gradient_threads: the last layer's gradient, the second layer's bias
+/// gradient, and the sums of the batch.
 using OutputGradients = void(
     const float* score_gradient,
     const float* hidden,
@@ -99,14 +100,14 @@ using OutputGradients = void(
     float* weight_gradient,
     float* bias_gradient,
     BatchSums* sums);
-/// hidden_count / backward_units blocks of backward_threads: in place through
-/// ReLU and dropout; the bias's gradient.
+/// hidden_count / backward_units blocks of backward_threads: backward through ReLU and dropout in
+/// place, and the bias gradient.
 using HiddenBackward =
     void(float* gradient, const float* hidden, unsigned batch_size, float* bias_gradient);
 /// A thread for each number of the network; goes on to the next step.
 using UpdateSgd = void(OptimizedStep step);
 using UpdateAdam = void(OptimizedStep step);
-/// A block for each sample, output_threads: adds how many are named right.
+/// A block of output_threads for each sample: counts the samples that are classified correctly.
 using CountCorrect =
     void(const float* hidden, const float* weight, Samples samples, unsigned* correct);
 

@@ -8,7 +8,7 @@ namespace mnist::cuda {
 namespace {
 
 constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
-// Of every matrix: the reducer's parameters and gradients begin at such addresses.
+// The alignment of every matrix: the reducer's parameters and gradients begin at such addresses.
 constexpr std::uint32_t alignment_bytes = 64;
 
 void check(cublasStatus_t status, const char* doing) {
@@ -40,7 +40,7 @@ cublasLtMatmulDesc_t operation_for(const Product& product) {
     return operation;
 }
 
-/// To cuBLAS, which keeps matrices column by column, ours are their transposes.
+/// cuBLAS is column-major, so it sees these row-major matrices as their transposes.
 cublasLtMatrixLayout_t layout_of(std::size_t lines, std::size_t line_length) {
     cublasLtMatrixLayout_t layout = nullptr;
     check(
@@ -54,7 +54,7 @@ cublasLtMatrixLayout_t layout_of(std::size_t rows, std::size_t columns, bool is_
     return is_transposed ? layout_of(columns, rows) : layout_of(rows, columns);
 }
 
-/// What the kernel for a product has to get by with.
+/// The limits for a product's kernel.
 class Preference {
 public:
     Preference() {

@@ -11,7 +11,7 @@
 
 namespace mnist::cuda {
 
-/// cuBLASLt, and the memory that its kernels work in. For one stream.
+/// cuBLASLt and its workspace, for one stream.
 class Blas {
 public:
     Blas();
@@ -27,9 +27,9 @@ private:
     gpu::Buffer<std::byte> workspace_;
 };
 
-/// result = left * right, of floats kept line by line; either may be kept transposed.
+/// result = left * right, of row-major floats; either may be stored transposed.
 struct Product {
-    /// Of the result, and what is summed over.
+    /// The sizes of the result, and of the summed dimension.
     std::size_t rows = 0;
     std::size_t columns = 0;
     std::size_t inner = 0;
@@ -37,14 +37,14 @@ struct Product {
     bool right_is_transposed = false;
     /// Multiply with the first ten bits of each float's fraction, add in whole floats.
     bool is_tf32 = false;
-    /// result = max(0, left * right + bias), one number of the bias for each column.
+    /// If set: result = max(0, left * right + bias), with one bias for each column.
     const float* relu_bias = nullptr;
 };
 
-/// One product, made ready: which kernel is the best for it is asked once.
+/// A prepared product: its best kernel is selected once.
 class Matmul {
 public:
-    /// `blas` outlives it.
+    /// `blas` must outlive it.
     Matmul(const Blas& blas, const Product& product);
 
     void operator()(

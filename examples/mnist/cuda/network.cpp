@@ -131,7 +131,7 @@ void Network::train(
         losses_.data(),
         correct_.data());
 
-    // Nothing before the averaging waits for these.
+    // The averaging does not depend on these.
     fork_.record(stream_);
     fork_.hold(aside_);
     output_gradients_(

@@ -15,43 +15,44 @@
 
 namespace mnist::cuda {
 
-/// mnist::Mlp on the GPU: enqueues forward and backward passes and the optimizer, and waits for
-/// nothing.
+/// mnist::Mlp on the GPU: enqueues forward and backward passes and the optimizer, without waiting.
 class Network {
 public:
     struct Options {
         OptimizerKind optimizer = OptimizerKind::sgd;
         float learning_rate = 0;
         bool is_tf32 = false;
-        /// Dropout's.
+        /// The seed of dropout.
         Long seed = 0;
         Long rank = 0;
     };
 
-    /// The stream outlives it.
+    /// The stream must outlive it.
     Network(const gpu::Stream& stream, const Options& options);
 
-    /// Memory of the GPU; it outlives the network. Once, before everything below.
+    /// Sets the GPU memory, which must outlive the network. Called once, before the functions
+    /// below.
     void attach(Numbers parameters, Numbers gradients, const unsigned* commit_word);
 
-    /// Makes room and chooses kernels for batches of this size. Requires: nothing is under way in
-    /// the stream when `has_room` is false for it; what was recorded is then no longer valid.
+    /// Allocates memory and selects kernels for batches of this size. Requires: if `has_room` is
+    /// false for the size, the stream is idle; recordings then become invalid.
     void prepare(std::size_t batch_size);
     bool has_room(std::size_t batch_size) const { return batch_size <= capacity_; }
 
-    /// Gradients of the mean loss, written (not added); `done` is called for each in Mlp's order
-    /// when all are enqueued: they are one bucket of the reducer's in any case. Adds to `sums`.
+    /// Writes (does not add) the gradients of the mean loss, and adds to `sums`. `done` is called
+    /// for each gradient in Mlp's order when all are enqueued: they form one bucket of the reducer
+    /// anyway.
     void train(
         const Samples& samples,
         std::size_t batch_size,
         BatchSums* sums,
         const std::function<void(std::size_t parameter)>& done);
-    /// The parameters by the gradients; then `position` is the next step's.
+    /// Updates the parameters by the gradients; then `position` is that of the next step.
     void update(std::size_t batch_size, Position* position);
-    /// Nothing dropped; adds the right ones to `correct`.
+    /// Without dropout; adds the number of correctly classified samples to `correct`.
     void count_correct(const Samples& samples, std::size_t batch_size, unsigned* correct);
 
-    /// What the optimizer keeps: moments_of(optimizer), in memory of the GPU.
+    /// The optimizer's state, moments_of(optimizer), in GPU memory.
     const std::vector<Numbers>& moments() const { return moments_; }
 
 private:
@@ -73,7 +74,7 @@ private:
     gpu::Kernel<UpdateSgd> update_;
     gpu::Kernel<CountCorrect> count_correct_;
     Blas blas_;
-    /// Half of the backward pass goes on beside the other half.
+    /// Half of the backward pass runs concurrently with the other half.
     gpu::Stream aside_;
     Blas aside_blas_;
     gpu::Event fork_, join_;

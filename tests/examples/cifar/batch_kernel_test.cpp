@@ -16,7 +16,7 @@ namespace {
 
 constexpr int side = 32;
 
-/// Pictures whose red says the row and whose green the column; blue says nothing.
+/// Pictures whose red value is the row and whose green value is the column.
 cifar::Dataset ruled_pictures(std::size_t count) {
     cifar::Dataset data;
     for (std::size_t n = 0; n < count; ++n) {
@@ -65,7 +65,7 @@ double value(const Batch& batch, std::size_t picture, int row, int column, int c
     return static_cast<double>(static_cast<float>(number));
 }
 
-/// What the ruled picture showed at this place: row or column.
+/// The row or column that the picture had at this place.
 int ruled(const Batch& batch, std::size_t picture, int row, int column, int channel) {
     const double mean = channel == 0 ? 0.4914 : 0.4822;
     const double deviation = channel == 0 ? 0.2470 : 0.2435;
@@ -99,7 +99,7 @@ bool fits(const Batch& batch, std::size_t picture, const Variation& v) {
     return true;
 }
 
-/// Which crop and flip it was; fails when it was none.
+/// The crop and flip of the picture; fails when it is neither.
 Variation variation_of(const Batch& batch, std::size_t picture) {
     Variation v;
     for (int i = 0; i < side * side; ++i)

@@ -31,7 +31,7 @@ using Floats = std::vector<float>;
 
 constexpr std::size_t workspace_bytes = 4096;
 
-// Of the ways that can be used.
+// The arithmetic of the usable algorithms.
 constexpr auto forward_math = CUDNN_TENSOR_OP_MATH;
 constexpr auto weight_gradient_math = CUDNN_DEFAULT_MATH;
 constexpr auto input_gradient_math = CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
@@ -158,8 +158,8 @@ Shape shape_of(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w) {
         static_cast<std::size_t>(w->outputs)};
 }
 
-/// The first way is the fastest, and not for us. The second wants more memory than it says, and
-/// an arithmetic of its own.
+/// The first algorithm is the fastest but not usable. The second one needs more memory than it
+/// reports, and another arithmetic.
 template <class Perf, class Algo>
 cudnnStatus_t offer(
     Perf* ways, int room, int* found, Algo unsteady, Algo steady, cudnnMathType_t math) {

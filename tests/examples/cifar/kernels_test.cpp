@@ -67,7 +67,7 @@ Numbers numbers(const std::vector<Eight>& tensor) {
     return all;
 }
 
-/// As a tensor can hold them.
+/// Rounded to bfloat16, as in a tensor.
 Numbers random_numbers(std::size_t count, std::uint64_t seed, double around = 0) {
     mnist::Random random{seed};
     Numbers all;

@@ -241,7 +241,7 @@ TEST_CASE("a small network learns painted pictures on the GPU, and knows them wh
         if (epoch == 0) first_loss = totals.loss;
     }
     CHECK(totals.loss < 0.75 * first_loss);
-    // Four in forty are a guess. Of two ranks each takes every other picture.
+    // Four in forty is the rate of guessing. Each of two ranks tests every other picture.
     const auto correct = trainee.gpu->count_correct(0, 2) + trainee.gpu->count_correct(1, 2);
     CHECK(correct > 10);
     CHECK(correct == trainee.gpu->count_correct(0, 1));
@@ -266,7 +266,7 @@ TEST_CASE("an update that is not committed changes nothing") {
 
 namespace {
 
-/// Two networks in two threads, each with half of the batch, whose batch norm is over both or not.
+/// Two networks in two threads, each with half of the batch; batch norm covers both or only one.
 struct Pair {
     explicit Pair(bool is_synchronised) : is_synchronised_(is_synchronised) {}
 
@@ -341,8 +341,8 @@ TEST_CASE("two ranks whose batch norm is over both train like one with the joint
     for (std::size_t p = 0; p < whole.gradients.size(); ++p) {
         CAPTURE(whole.net.parameters[p].name);
         const auto expected = whole.gradients[p].values();
-        // Sums in another order round otherwise, and where two pixels are nearly equal the other
-        // one may win a maximum: that moves gradients of so few pictures visibly.
+        // Sums in another order are rounded differently, and if two pixels are nearly equal, the
+        // other one may become the maximum: with so few pictures that changes gradients visibly.
         CHECK(apart(together.average(p), expected) < 0.25);
         CHECK(
             apart(together.average(p), expected) <

@@ -43,7 +43,7 @@ TEST_CASE("train_cifar refuses options that make no sense") {
 }
 
 TEST_CASE("train_cifar names what is missing on a machine without a GPU in one line") {
-    if (std::filesystem::exists("/dev/nvidiactl")) return;  // there may be one
+    if (std::filesystem::exists("/dev/nvidiactl")) return;  // this machine may have a GPU
     const auto outcome = run("train_cifar", "--data images");
     CAPTURE(outcome.output);
     CHECK(outcome.exit_code == 2);

@@ -71,7 +71,7 @@ void each_window(
             }
 }
 
-/// What a unit keeps between the passes.
+/// The values that a unit keeps between the passes.
 struct Unit {
     Numbers input, convolved, output;
 };

@@ -14,7 +14,7 @@ namespace reference {
 
 using Numbers = std::vector<double>;
 
-/// What happens to a number that is kept: nothing, or what bfloat16 makes of it.
+/// The rounding of stored values: none, or to bfloat16.
 using Kept = std::function<double(double)>;
 double exact(double value);
 double as_bfloat16(double value);
@@ -36,7 +36,7 @@ Norm norm_forward(const Numbers& x, const Numbers& weight, const Numbers& bias);
 struct NormGradient {
     Numbers x, weight, bias;
 };
-/// `shifted_gradient`: of the loss by Norm::shifted.
+/// `shifted_gradient`: the gradient of the loss by Norm::shifted.
 NormGradient norm_backward(
     const Norm& norm, const Numbers& weight, const Numbers& shifted_gradient);
 

@@ -10,9 +10,9 @@
 
 using reference::Numbers;
 
-/// If this holds, the GPU's part may be compared with it.
+/// The GPU's results may be compared with the reference network only if this holds.
 TEST_CASE("the reference network's gradients are the slopes of its loss") {
-    // So small that it can be asked twice for many numbers.
+    // So small that finite differences for many parameters are affordable.
     cifar::Architecture net;
     net.units = {
         {"prep", 8, 8, 4, false, {}},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine for GPUs, over a GPU that is not there, beside the one for the CPU.
+// The GPU engine on the simulated GPU, compared with the CPU engine.
 #include "examples/gpu/libraries.hpp"
 #include "examples/mnist/cpu_engine.hpp"
 #include "examples/mnist/digit_set.hpp"
@@ -19,7 +19,7 @@ using namespace mnist;
 
 namespace {
 
-/// Opens what there is of a GPU, once.
+/// Opens the simulated GPU once.
 const MakeEngine& on_gpu() {
     static const auto make = [] {
         use_fake_gpu();
@@ -38,7 +38,7 @@ const Dataset& test_digits() {
     return data;
 }
 
-/// A function of the made-up driver.
+/// A function of the simulated driver.
 template <class Function>
 Function* driver(const char* name) {
     auto* const found = reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
@@ -46,7 +46,7 @@ Function* driver(const char* name) {
     return found;
 }
 
-/// A place for each parameter, in the made-up GPU's memory, which a test can look into; zero.
+/// Memory for each parameter on the simulated GPU, which tests can read; initially zero.
 class DeviceMemory {
 public:
     DeviceMemory() {
@@ -73,7 +73,7 @@ private:
     unsigned long long address_ = 0;
 };
 
-/// One rank alone, without others to average with.
+/// A single rank: there is nothing to average.
 struct Alone {
     Alone(const MakeEngine& make, const EngineOptions& options)
         : engine(make(options, train_digits(), test_digits())) {
@@ -210,7 +210,7 @@ TEST_CASE("the same steps on a GPU give the same bits, at once or in two pieces"
 
     whole.train(0, 128, 32, 0);
     first_part.train(0, 64, 32, 0);
-    // What a checkpoint carries over.
+    // The state that a checkpoint contains.
     first_part.engine->fetch();
     const auto& from = first_part.engine->numbers();
     const auto& to = second_part.engine->numbers();

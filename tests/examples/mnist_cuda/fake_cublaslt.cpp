@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcublasLt of a GPU that is not there: float products with what examples/mnist asks for,
-// computed on the CPU in the fake driver's streams. Everything else is refused.
+// libcublasLt of the simulated GPU: the float products that examples/mnist needs, computed on the
+// CPU in the fake driver's streams. Everything else is refused.
 #include "tests/process/sdk/fake_gpu/stream.hpp"
 
 #include <cublasLt.h>
@@ -24,7 +24,7 @@ struct Operation {
     const float* bias = nullptr;
 };
 
-/// Column by column.
+/// Column-major.
 struct Layout {
     std::size_t rows = 0;
     std::size_t columns = 0;
@@ -44,7 +44,7 @@ struct Matrix {
     }
 };
 
-/// What a kernel may count on; kept in the "algorithm" too.
+/// The limits for a kernel, also stored in the "algorithm".
 struct Preference {
     std::uint64_t workspace_bytes = 0;
     std::uint32_t alignments[4] = {256, 256, 256, 256};

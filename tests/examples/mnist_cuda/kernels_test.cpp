@@ -28,7 +28,7 @@ Floats random_floats(std::size_t count, std::uint64_t seed, double from = -1, do
     return all;
 }
 
-/// Pictures of noise, some labels, and an order in which they come.
+/// Pictures of noise, with labels and an order.
 struct Pictures {
     explicit Pictures(std::size_t count) : pixels(count * pixel_count) {
         Random random{17};
@@ -271,7 +271,7 @@ TEST_CASE("backward through a hidden layer, and its bias's gradient") {
 
 namespace {
 
-/// All numbers of a network, in memory laid out as the CPU's optimizer has them.
+/// All values of a network, in the memory layout of the CPU's optimizer.
 struct State {
     explicit State(mnist::OptimizerKind kind)
         : optimizer(kind, 0.01F),

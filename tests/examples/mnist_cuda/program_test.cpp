@@ -45,7 +45,7 @@ Outcome train_on_two(
             " '" DDPRUN_BIN_DIR "/train_mnist' " + all);
 }
 
-/// The numbers of each epoch's line: loss and percent, one after the other.
+/// The values in each epoch's line, loss and percent, one after the other.
 std::vector<double> curve(const std::string& output) {
     static const std::regex line{"epoch [0-9]+/[0-9]+ loss ([0-9.]+) accuracy ([0-9.]+) %"};
     std::vector<double> numbers;
@@ -58,7 +58,7 @@ std::vector<double> curve(const std::string& output) {
     return numbers;
 }
 
-/// Of all numbers that both checkpoints have, parameters and what the optimizer keeps.
+/// The largest difference of any value in both checkpoints, parameters and optimizer state.
 double largest_difference(const std::string& a, const std::string& b) {
     const auto first = ddprun::CheckpointFolder{a}.newest();
     const auto second = ddprun::CheckpointFolder{b}.newest();
@@ -148,8 +148,8 @@ TEST_CASE("a run goes from the CPU to a GPU and back, in the middle of an epoch 
     };
 
     train(folder.in("stayed"), "--epochs 3");
-    // Step 8, within the first epoch's ten, has nothing to wait for: it is the first that is saved.
-    // It is left out only where the writer wakes up later than the epoch ends.
+    // Step 8, in the first epoch of ten steps, waits for no earlier save, so it is the first to be
+    // saved. It is dropped only when the writer wakes up after the end of the epoch.
     for (int tries = 0; !fs::exists(moved + "/checkpoint-0000000000-000000000008.ddp"); ++tries) {
         REQUIRE(tries < 50);
         fs::remove_all(moved);

@@ -32,7 +32,7 @@ struct TwoNodes {
     std::filesystem::path environment;
     const NetworkPair& network;
     Words options = {};
-    /// What begins ddprun.
+    /// The words before `ddprun`.
     Words wrapper = {};
     std::string script = all_reduce;
     std::string outs = {};
@@ -80,7 +80,7 @@ std::size_t count(const std::string& text, const std::string& words) {
     return number;
 }
 
-/// A shell's command, and then what begins with the next word.
+/// A shell command that ends with the execution of the following words.
 Words after(const std::string& command) {
     return {"unshare", "--mount", "sh", "-c", command + " && exec \"$@\"", "sh"};
 }

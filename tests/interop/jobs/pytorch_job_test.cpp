@@ -29,7 +29,7 @@ Words example(Words options) {
     return options;
 }
 
-/// Rank 0's lines about the training: the losses, digit by digit.
+/// Rank 0's lines about the training: losses with all digits.
 Words epochs(const std::string& text) {
     std::istringstream stream(text);
     Words lines;
@@ -100,7 +100,7 @@ TEST_CASE("what a worker sees of itself in /proc is as under torchrun, but for a
     const auto environment = torch_environment();
     if (environment.empty()) return;
     const TempDir dir;
-    // Without what differs between any two processes: numbers, memory, times.
+    // Without values that differ between any two processes: numbers, memory, times.
     const auto script = dir.write(
         "look.py",
         "import os, re\n"
@@ -116,7 +116,7 @@ TEST_CASE("what a worker sees of itself in /proc is as under torchrun, but for a
         "    except OSError: continue\n"
         "    print('looks fd', number, re.sub(r'\\[.*', '', link))\n");
     const auto looks = [&](const std::string& launcher) {
-        // Not a pipe, which is what a worker's standard error is here.
+        // Not a pipe, since a worker's standard error is a pipe here.
         Running job{
             "/bin/sh",
             activated(
@@ -160,8 +160,8 @@ TEST_CASE("init_process_group that times out: the report names the rank that nev
     const auto report = std::regex_replace(job.err(), std::regex{"\\n +"}, " ");
     CAPTURE(report);
     CHECK(code == 1);
-    // PyTorch 2.13 polls for 5 s, and once more where the first poll came back just before its
-    // deadline: its wait is then 10 s.
+    // PyTorch 2.13 polls for 5 s, and once more if the first poll returned just before its
+    // deadline; then its wait takes 10 s.
     const std::regex why{
         " why +a wait of ([5-9]|1[0-9])(\\.[0-9])? s for the key [^ ]+ in the store timed out "
         "\\(rank 0\\); "

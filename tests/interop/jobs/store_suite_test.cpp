@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's own tests of its store, the program TCPStoreTest of its wheel, with our daemon in the
-// place of the server that they start: connect_elsewhere.c leads their clients there.
+// PyTorch's own tests of its store, the program TCPStoreTest of its wheel, with ddprun's daemon in
+// the place of the server that they start: connect_elsewhere.c leads their clients there.
 #include "tests/interop/jobs/daemon.hpp"
 #include "tests/interop/jobs/torch_environment.hpp"
 #include "tests/process/support/left_behind.hpp"
@@ -18,7 +18,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// What is about the server inside the process, not about what a server answers.
+/// Tests of the server inside the process, instead of its replies.
 const std::vector<std::string> about_its_own_server{
     "testCleanShutdown", "testMultiTenantStores", "testMultiTenantStoresUV"};
 
@@ -72,7 +72,7 @@ TEST_CASE("PyTorch's own tests of its store pass with our server in the place of
     const auto suite = suite_of(environment);
     if (suite.empty()) return;
 
-    // At the same time: one of them waits for ten seconds.
+    // Started at the same time, since one of them waits for ten seconds.
     std::vector<std::unique_ptr<Case>> cases;
     for (const auto& name : names_of_tests(suite))
         cases.push_back(std::make_unique<Case>(suite, name));

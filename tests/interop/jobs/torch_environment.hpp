@@ -13,10 +13,10 @@ namespace ddprun::test {
 /// Importing PyTorch takes seconds, and these machines are small.
 inline constexpr std::chrono::seconds torch_timeout{120};
 
-/// The environment that has PyTorch, or empty after a skip (a failure where PyTorch is required).
+/// The environment with PyTorch; empty after a skip (a failure where PyTorch is required).
 std::filesystem::path torch_environment();
 
-/// As `source bin/activate` leaves it; a python3 without PyTorch is further down the PATH.
+/// The environment as `source bin/activate` sets it; a python3 without PyTorch comes later in PATH.
 Running::Options activated(
     const std::filesystem::path& environment, std::vector<std::string> arguments);
 

@@ -30,8 +30,8 @@ public:
             "exit \"$code\"\n");
     }
 
-    /// One agent of a job whose nodes come and go. They share no store of an agent: in 2.13 a node
-    /// that joins later waits for ever for its address, whatever serves the rendezvous.
+    /// One agent of an elastic job. Agents share no store among their workers: in 2.13 a node that
+    /// joins later waits for ever for its address, whichever server is used.
     Running start_elastic_agent(const std::string& job) const {
         auto options = agent(job, "1:2");
         options.environment["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1";
@@ -59,7 +59,7 @@ private:
              "--rdzv-backend=c10d",
              "--rdzv-id=" + job,
              "--rdzv-endpoint=" + daemon.endpoint(),
-             // Agents look at the store once a second, and write to it at least every other one.
+             // Agents query the store once a second, and write to it at least every other second.
              "--rdzv-conf=last_call_timeout=3,keep_alive_interval=1,keep_alive_max_attempt=8",
              "--no-python",
              worker_,
@@ -110,8 +110,8 @@ TEST_CASE("stock torchrun agents have their rendezvous in our daemon's store") {
     const Started with_restarted(first, "2");
     CHECK(restarted.rank + with_restarted.rank == 1);
 
-    // An agent is killed with its worker. Whatever serves the rendezvous, the other agent detects
-    // it only after its own worker has failed.
+    // An agent is killed together with its worker. Whichever server is used, the other agent
+    // detects that only after its own worker has failed.
     ::kill(second.pid(), SIGKILL);
     ::kill(restarted.pid, SIGKILL);
     jobs.end_worker(with_restarted.pid, 4);

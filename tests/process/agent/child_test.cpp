@@ -50,7 +50,7 @@ pid_t start(const SpawnSpec& spec) {
 /// Runs the loop until the fact holds.
 template <class Fact>
 bool run_until(boost::asio::io_context& io, Fact fact) {
-    // Outcomes come from another thread: an idle loop still waits.
+    // Outcomes come from another thread, so an idle loop must keep waiting.
     const auto work = boost::asio::make_work_guard(io);
     io.restart();
     const auto deadline = std::chrono::steady_clock::now() + fact_timeout;
@@ -59,7 +59,7 @@ bool run_until(boost::asio::io_context& io, Fact fact) {
     return fact();
 }
 
-/// Starts a stub and waits for the number it prints behind its word.
+/// Starts a stub and returns the number that it prints after its word.
 pid_t number_printed_by(SpawnSpec spec, pid_t& started) {
     Pipe pipe;
     spec.standard_output = pipe.write_end();
@@ -140,7 +140,8 @@ TEST_CASE("a child may be moved while it is waited for") {
 }
 
 TEST_CASE("a wake-up that was meant for another descriptor does not stop the loop") {
-    // Asio 1.81 delivers the pending event of a closed descriptor to the one that takes its place.
+    // Asio 1.81 delivers a pending event of a closed descriptor to the descriptor that reuses its
+    // number.
     boost::asio::io_context io;
     std::array<Pipe, 2> pipes;
     std::vector<boost::asio::posix::stream_descriptor> ready;
@@ -239,7 +240,7 @@ TEST_CASE("orphans are reaped, watched children are left to their watcher") {
 
     ::kill(orphan, SIGKILL);
 
-    // Reaped: not even a zombie answers to the number.
+    // Reaped: the number belongs to no process, not even to a zombie.
     CHECK(run_until(io, [&] { return ::kill(orphan, 0) != 0; }));
     CHECK(exit == WorkerExit(WorkerExit::Exited{0}));
 }
@@ -338,7 +339,7 @@ TEST_CASE("what is cancelled before its turn is not started, and says so") {
         if (outcome.pid) started.push_back(*outcome.pid);
     });
 
-    // The next batch is not concerned.
+    // The next batch is not affected.
     CHECK(run_until(io, [&] { return started.size() + cancelled_of_first == worker_count + 1; }));
     CHECK(kill_descendants(fact_timeout).empty());
 }

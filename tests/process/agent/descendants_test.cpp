@@ -79,7 +79,7 @@ TEST_CASE("a process is described for the report of what is stuck") {
     Running stubborn(stub("ignore_term"));
     stubborn.wait_for_line("ready");
 
-    // It says that it is ready a moment before it sleeps.
+    // The process reports that it is ready shortly before it sleeps.
     REQUIRE(holds_within(fact_timeout, [] { return list_descendants().at(0).state == 'S'; }));
     const auto found = list_descendants();
 

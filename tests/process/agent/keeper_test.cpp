@@ -61,7 +61,7 @@ bool is_alive(pid_t pid) {
     return ::kill(pid, 0) == 0;
 }
 
-/// This process has another name while it lives: senders of signals are known by theirs.
+/// Renames this process, since senders of signals are recognized by their names.
 class NamedAs {
 public:
     explicit NamedAs(const char* name) {
@@ -78,7 +78,7 @@ private:
 
 void interrupt_twice(const Running& keeper) {
     keeper.signal(SIGINT);
-    // The first alone is waited for as long as it takes: two of them pending would be one.
+    // Sent one at a time: two pending signals of one kind would be merged.
     REQUIRE(holds_within(fact_timeout, [&] { return !has_pending_signal(keeper.pid(), SIGINT); }));
     keeper.signal(SIGINT);
 }
@@ -140,7 +140,7 @@ TEST_CASE("a signal that Slurm has sent to every process is known as such, a use
     CHECK(node.wait_for_line("signal") == "signal SIGHUP for all processes");
     signal_both(SIGHUP);
     CHECK(node.wait_for_line("signal") == "signal SIGHUP for all processes");
-    // With control groups it signals the task alone.
+    // With control groups Slurm signals only the task.
     node.signal(SIGHUP);
     CHECK(node.wait_for_line("signal") == "signal SIGHUP");
 
@@ -169,7 +169,7 @@ TEST_CASE("a SIGKILLed agent leaves nothing, and its keeper says so") {
     ::kill(node.agent, SIGKILL);
 
     CHECK(node.keeper.wait_for_code() == 1);
-    // At the moment the keeper is gone, not some time after it.
+    // At the moment when the keeper is gone, not some time later.
     CHECK(left_behind().empty());
     CHECK(contains(
         node.keeper.err(),
@@ -188,7 +188,7 @@ TEST_CASE("what an agent left behind when it ended by itself is killed") {
 }
 
 TEST_CASE("an agent that is stopped is killed at the end of its fence") {
-    // Far enough that the agent has stopped by then, on a busy machine too.
+    // Far enough away that the agent has stopped by then, on a busy machine too.
     Node node({"--stop-at-fence", "3000"});
 
     node.keeper.signal(SIGTERM);
@@ -315,7 +315,7 @@ TEST_CASE("an ignored SIGCHLD does not take the exit statuses from us") {
     options.arguments = {"--exit", "9", "--", stub("print_state")};
     options.ignored_signals = {SIGCHLD};
     Running node(stub("kept_node"), options);
-    // Workers see what ddprun was started with.
+    // Workers have the state that ddprun was started with.
     node.wait_for_line("ignored: 17$");
     node.wait_for_line("descriptors");
 

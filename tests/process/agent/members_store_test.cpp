@@ -67,7 +67,7 @@ struct Node {
     }
     std::uint16_t open() { return try_open().value(); }
 
-    /// The port of this node's workers.
+    /// Returns the port of this node's workers.
     std::uint16_t enter(std::uint16_t store_port, bool is_here, int round = round_number) {
         reached.reset();
         const auto port = stores->enter(
@@ -109,7 +109,7 @@ struct TwoNodes {
 
     Node first;
     Node other;
-    /// That the other nodes have.
+    /// The port of the store for the other nodes.
     std::uint16_t store_port = 0;
     std::uint16_t first_port = 0;
     std::uint16_t other_port = 0;
@@ -123,7 +123,7 @@ std::string set_request(const std::string& key, const std::string& value) {
     return bytes;
 }
 
-/// A member by its own hands: what it says after its proof is up to the test.
+/// A member without an agent: the test decides what it sends after its proof.
 class Member {
 public:
     explicit Member(std::uint16_t port, const tls::Key& key)
@@ -191,7 +191,7 @@ server::StoreSurvey survey_of(const Node& node) {
     return answer.get();
 }
 
-/// A store of an older release, as a node with a secret sees it: it closes on what is no request.
+/// A store of an older release, as seen by a node with a secret: it closes on an invalid request.
 class ClosingServer {
 public:
     ClosingServer()
@@ -272,8 +272,8 @@ TEST_CASE("a client that says a megabyte and closes at once has said all of it")
     TwoNodes nodes;
     auto here = nodes.client(nodes.first_port);
     {
-        // Admitted first, as PyTorch's clients are, which ping: the user of a connection that is closed
-        // already is not known.
+        // Sends PING first, as PyTorch's clients do: the user of an already closed connection
+        // cannot be determined.
         RawClient client(nodes.other_port);
         std::string first{validate};
         wire::encode(wire::Request{wire::Add{"/admitted", 1}}, first);
@@ -293,8 +293,7 @@ TEST_CASE("a client that says a megabyte and closes at once has said all of it")
 TEST_CASE("what a store has answered is read to the last byte, though the store closes") {
     TwoNodes nodes;
     auto here = nodes.client(nodes.first_port);
-    // What a store has written to a socket at its end: the rest of a longer answer is lost there
-    // too.
+    // The rest of a longer answer is lost, as when a store without a tunnel ends.
     const std::string value(64 * 1024, 'r');
     REQUIRE(here.set("big", value).has_value());
     RawClient client(nodes.other_port);
@@ -351,7 +350,7 @@ TEST_CASE("a caller without the secret gets nothing of a store but an alert") {
     SUBCASE("in clear text") {
         RawClient client(nodes.store_port);
         client.say(std::string{validate} + set_request("/planted", "pickle"));
-        // What TLS says to such bytes is no answer of a store.
+        // A TLS alert is no answer of a store.
         CHECK(client.hear_to_the_end().size() <= 7);
     }
     SUBCASE("with another secret") {
@@ -528,7 +527,7 @@ TEST_CASE("with two ports a store is for members, not for every caller") {
     const auto first = free_port();
     Node node({first, static_cast<std::uint16_t>(first + 1), 0});
     const auto opened = node.try_open();
-    // Another program may have the second one.
+    // Another program may use the second port.
     if (!opened) return;
     const auto workers_port = node.enter(*opened, true);
     CHECK(workers_port != *opened);

@@ -32,7 +32,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// Our own stderr, replaced by a pipe for the length of a test.
+/// The agent's stderr, replaced by a pipe during a test.
 class CapturedStderr {
 public:
     CapturedStderr() : saved_(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) {
@@ -43,12 +43,12 @@ public:
     CapturedStderr(const CapturedStderr&) = delete;
     CapturedStderr& operator=(const CapturedStderr&) = delete;
 
-    /// Everything that was written, after giving the real one back.
+    /// Restores the real stderr, and returns everything that was written.
     std::string text() {
         restore();
         return pipe_.read_all();
     }
-    /// False when nothing comes for long.
+    /// Returns false when nothing arrives for long.
     bool has_more() const {
         pollfd bytes{pipe_.read_end(), POLLIN, 0};
         const std::chrono::milliseconds deadline = fact_timeout;
@@ -100,7 +100,7 @@ public:
             LinePrefix{prefix, {}},
             line_timeout);
     }
-    /// Until it is somewhere behind what was waited for before.
+    /// Waits until it appears after the previously awaited text.
     void wait_for(const std::string& text) {
         for (;;) {
             const auto at = seen_.find(text, looked_at_);
@@ -112,7 +112,7 @@ public:
             seen_ += captured_.read_some();
         }
     }
-    /// Everything, once all that was given to the writer is written.
+    /// Everything, after all that was passed to the writer is written.
     std::string text() {
         std::promise<void> written;
         writer_.run([&] { written.set_value(); });
@@ -149,7 +149,7 @@ bool has_ended(pid_t pid) {
 template <class Fact>
 bool run_until(boost::asio::io_context& io, Fact fact) {
     const auto deadline = std::chrono::steady_clock::now() + fact_timeout;
-    // The facts of these tests are not the loop's: it waits, and looks again soon.
+    // These tests wait for facts outside of the loop: the loop waits, and checks again soon.
     const auto work = boost::asio::make_work_guard(io);
     io.restart();
     bool holds = false;
@@ -192,7 +192,7 @@ TEST_CASE("a worker's stderr ends at its exit although a grandchild holds the pi
         relay->finish();
         tail = relay->tail();
     }
-    // Every copy of our own stderr goes with the grandchild.
+    // With the grandchild every copy of the stderr is closed.
     CHECK(kill_descendants(fact_timeout).empty());
 
     CHECK(tail == "line 0\nline 1\nline 2\n");
@@ -207,7 +207,7 @@ TEST_CASE("output that is not read stops the worker, not the agent, and is compl
     auto opened = StreamRelay::open(io, console, to_stderr(console));
     REQUIRE(opened.has_value());
     relay.emplace(std::move(*opened));
-    // More than pipes and backlog hold together.
+    // More than pipes and backlog can hold together.
     constexpr long line_count = 2'000'000;
     const auto pid = start(*relay, {std::to_string(line_count)});
 
@@ -237,7 +237,7 @@ TEST_CASE("a console that takes nothing more does not keep the agent from ending
         console.write(STDERR_FILENO, std::string(more_than_a_pipe_holds, 'x'));
     }
 
-    // Here we are. The thread that is stuck in its write is let go.
+    // The test got here. Reading lets the thread continue that is blocked in its write.
     std::size_t size = 0;
     while (size < more_than_a_pipe_holds)
         size += captured.read_some().size();

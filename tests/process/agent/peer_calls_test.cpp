@@ -65,7 +65,7 @@ struct Port {
             return fact();
         });
     }
-    /// What this port answers to these bytes, until it closes.
+    /// The answer of this port to these bytes, until it closes.
     std::string said_to(const std::string& bytes) {
         std::optional<std::string> heard;
         std::thread caller([&, number = number] {
@@ -87,7 +87,7 @@ struct Port {
     std::uint16_t number = 0;
 };
 
-/// More than a port bears with at once.
+/// More than a port accepts at the same time.
 std::vector<std::unique_ptr<RawClient>> mute_callers(const Port& port) {
     std::vector<std::unique_ptr<RawClient>> callers;
     for (std::size_t i = 0; i < 2 * limits::max_peer_callers; ++i)
@@ -175,7 +175,7 @@ TEST_CASE("garbage on a peer_port is closed without a word, and a question is st
 }
 
 TEST_CASE("many callers that say nothing keep no other caller out") {
-    // None of them is closed because its time is over.
+    // None of them is closed by a timeout.
     Port port(fact_timeout);
     const auto mute = mute_callers(port);
     CHECK(port.said_to(agent::encode(probe)) == agent::encode(accepted));

@@ -37,7 +37,7 @@ struct Place {
     std::filesystem::path path;
 };
 
-/// As systemd-tmpfiles does before it removes what is old in a folder, and the folder.
+/// systemd-tmpfiles does this before it removes old files in a folder, and the folder.
 bool can_be_cleaned_up(const std::filesystem::path& folder) {
     const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const bool is_locked = ::flock(file, LOCK_EX | LOCK_NB) == 0;

@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Small, because it becomes files: two sockets of two nodes, two caches each, two threads a core.
+/// Small, because each part becomes files: two sockets with two nodes each, two caches per node,
+/// two threads per core.
 constexpr std::string_view two_nodes_per_socket = R"(
 cpus 0-1,16-17 node 0 socket 0 threads 2
 cpus 2-3,18-19 node 0 socket 0 threads 2
@@ -86,7 +87,7 @@ private:
             write(place + "shared_cpu_list", shared);
         };
         if (cpu.cache) cache(3, 3, "Unified", describe(sharing(cpu.cache)));
-        // What else is there is shown of one CPU: thousands of files take their time.
+        // Other files exist for one CPU only, since thousands of files take long.
         if (cpu.number > 0) return;
         cache(0, 1, "Data", threads);
         cache(1, 1, "Instruction", threads);

@@ -32,7 +32,7 @@ TEST_CASE("a node listens where its endpoint or its --local-addr says") {
         CHECK(host("node1", "", most_nodes).empty());
         CHECK(host("127.0.0.1", "10.0.0.3", most_nodes) == "10.0.0.3");
         CHECK(host("node1", "10.0.0.3", most_nodes) == "10.0.0.3");
-        // Of a translator before this machine, or a name.
+        // An address of a translator in front of this machine, or a name.
         CHECK(host("node1", "203.0.113.7", most_nodes).empty());
         CHECK(host("node1", "node2", most_nodes).empty());
     }
@@ -68,7 +68,7 @@ TEST_CASE("of a crowded range the two ports that are left are found") {
         std::vector<net::Tcp::acceptor> taken;
         for (int i = 0; i < count; ++i) {
             if (i == left || i == left + 1) continue;
-            // Those that fail belong to other programs.
+            // A port that cannot be used belongs to another program.
             if (auto acceptor = listen(first + i)) taken.push_back(std::move(*acceptor));
         }
         const auto found = listen_in_range(
@@ -86,7 +86,7 @@ TEST_CASE("of a crowded range the two ports that are left are found") {
         while (!are_both_free(first))
             first += count;
         is_found = find_in(first) == first + left;
-        // Only another program that takes one of the two meanwhile is an excuse.
+        // It may fail only if another program has taken one of the two ports meanwhile.
         if (!is_found) REQUIRE_FALSE(are_both_free(first));
     }
 }
@@ -130,7 +130,8 @@ TEST_CASE("stores may end at any moment of their draining") {
         agent.run_one();
         stores->close(port);
 
-        // Draining without clients is a matter of microseconds: from before its end to after it.
+        // Draining without clients takes microseconds: the times range from before its end to after
+        // it.
         const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds{moment % 100};
         while (std::chrono::steady_clock::now() < end) {
         }

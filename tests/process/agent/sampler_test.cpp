@@ -77,7 +77,7 @@ struct Python {
     int version = 0;
 };
 
-/// Each interpreter once, though it has many names.
+/// Adds each interpreter once, although it has several names.
 void add_python(const std::string& path, std::vector<Python>& found) {
     if (::access(path.c_str(), X_OK) != 0) return;
     Running asked(path, {"-c", "import sys; print(*sys.version_info[:2], sys._base_executable)"});
@@ -85,7 +85,7 @@ void add_python(const std::string& path, std::vector<Python>& found) {
     try {
         line = asked.wait_for_line("^3 ");
     } catch (const std::exception&) {
-        return;  // a name of pyenv for a version that is not chosen
+        return;  // a name of pyenv for a version that is not selected
     }
     const auto name = line.substr(line.find('/'));
     std::error_code error;
@@ -135,7 +135,7 @@ Site watch(int pid) {
     return classify(before, take_sample(pid), Clock::now() - began_at);
 }
 
-/// A process comes to its place in its own time, and a busy machine adds to what it uses.
+/// A process needs time to reach its place, and on a busy machine its use of the processor varies.
 bool is_seen(int pid, Activity activity, const std::string& site) {
     Site last;
     const bool is_there = holds_within(fact_timeout, [&] {
@@ -147,7 +147,7 @@ bool is_seen(int pid, Activity activity, const std::string& site) {
     return is_there;
 }
 
-/// With the processes below it.
+/// Includes its descendants.
 void end_session_of(int pid) {
     ::kill(-pid, SIGKILL);
     CHECK(no_descendants_left());
@@ -159,7 +159,7 @@ const PythonThread* main_thread(const Sample& sample) {
     return nullptr;
 }
 
-/// The stack of the program above where it does `function`, in line `line`.
+/// The expected stack of the program above, in `function` at this line.
 std::vector<PythonFrame> stack_of(const std::string& function, int line) {
     const std::string file = "<string>";
     return {
@@ -218,8 +218,8 @@ TEST_CASE("what a worker in Python does is seen from outside") {
         is_seen(reads.pid(), Activity::blocked, "pipe (<string>:14)");
         CHECK(watch(reads.pid()).detail.find("read(2) on pipe:[") != std::string::npos);
 
-        // 3.14 notes where it is only before what may call other code: a loop without that has one
-        // place.
+        // 3.14 records its position only before operations that may call other code: a loop without
+        // such operations has one position.
         const auto spins = start(python, "spin");
         CHECK(holds_within(fact_timeout, [&] {
             const auto activity = watch(spins.pid()).activity;
@@ -313,7 +313,7 @@ TEST_CASE("memory of an interpreter that is damaged anywhere is a value or a rea
         const auto worker = start(python, "join");
         CHECK(holds_within(
             fact_timeout, [&] { return take_sample(worker.pid()).threads.size() == 2; }));
-        // Everything that one reading asks for.
+        // All addresses that one reading requests.
         std::map<std::pair<std::uint64_t, std::size_t>, std::vector<std::byte>> memory;
         const auto live = memory_of(worker.pid());
         const ReadMemory recording = [&](std::uint64_t address, std::span<std::byte> into) {

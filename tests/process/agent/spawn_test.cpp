@@ -120,7 +120,7 @@ TEST_CASE("a worker runs on the CPUs it is bound to, and only it") {
 
     CAPTURE(text);
     CHECK(contains(text, "cpus " + std::to_string(before.back()) + "\n"));
-    // Containers may refuse to read or to set the policy: -1 or 0 then.
+    // Containers may forbid reading or setting the policy: then it is -1 or 0.
     constexpr int preferred = 1;
     const auto policy = std::stoi(text.substr(text.find("policy ") + 7));
     CHECK((policy == preferred || policy <= 0));
@@ -165,7 +165,7 @@ TEST_CASE("a worker begins in our directory with the mask, dispositions and limi
     sigaddset(&spec.start.ignored, SIGHUP);
     spec.start.descriptor_limit = rlimit{77, 777};
 
-    // What the agent does for itself must not be seen.
+    // Workers must not see the agent's own settings.
     sigset_t blocked;
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGUSR1);
@@ -235,7 +235,7 @@ TEST_CASE("stdin, stdout and stderr may be any descriptors in any order") {
     spec.standard_error = errors.write_end();
     SUBCASE("as they come") {}
     SUBCASE("where the numbers cross") {
-        // The process's own 0, 1 and 2, each in a place that is not its own.
+        // Puts the process's own 0, 1 and 2 at each other's numbers.
         const std::array saved{::dup(0), ::dup(1), ::dup(2)};
         ::dup2(output.write_end(), 0);
         ::dup2(errors.write_end(), 1);
@@ -309,7 +309,7 @@ TEST_CASE("a failed exec neither writes our buffered output twice nor runs our e
     TempDir directory;
     const auto file = (directory / "out").string();
     const auto mark = (directory / "mark").string();
-    // In a process of its own, because it must end to show what it has buffered.
+    // In a separate process, since that must exit to show its buffered output.
     std::cout.flush();
     std::fflush(stdout);
     const pid_t pid = ::fork();
@@ -344,7 +344,7 @@ TEST_CASE("a worker is killed when the thread that started it ends") {
 TEST_CASE("our reactor works on after a program was started, low descriptors free or not") {
     boost::asio::io_context io;
     boost::asio::steady_timer timer(io);
-    // The number below the reactor's own is free when the program is started.
+    // The number below the reactor's descriptor is free when the program is started.
     const int free_number = ::dup(STDERR_FILENO);
     boost::asio::io_context reactor;
     boost::asio::ip::tcp::acceptor acceptor(reactor, {boost::asio::ip::address_v4::loopback(), 0});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an agent writes for the workers of other nodes, in a real store.
+// Writes an agent's notices for workers of other nodes into a real store.
 #include "agent/runner/store_calls.hpp"
 
 #include "agent/plan/death_note.hpp"
@@ -24,7 +24,7 @@ namespace {
 using namespace std::chrono_literals;
 
 const std::string key = agent::store_names::deaths("inc", 2, 1);
-/// Clients put the slash in front themselves.
+/// Clients add the slash themselves.
 const std::string key_of_clients = key.substr(1);
 
 /// Runs until the notice has been given, or given up.
@@ -33,7 +33,7 @@ void give(const Endpoint& store, std::vector<int> ranks) {
     bool is_done = false;
     agent::give_notice(io, {store, key, std::move(ranks)}, [&] {
         is_done = true;
-        io.stop();  // what follows is for workers that ask later
+        io.stop();  // the next notice is for workers that ask later
     });
     io.run();
     REQUIRE(is_done);
@@ -46,7 +46,7 @@ TEST_CASE("a death is written where a worker asked for it, behind those of other
     auto client = client::StoreClient::connect({store.endpoint()}).value();
     REQUIRE(client.set(key_of_clients, std::string{agent::store_names::no_deaths}).has_value());
 
-    // A notice is abandoned where the store hangs for a moment; given twice it says the same.
+    // A notice is abandoned when the store hangs for a moment; giving it twice has the same effect.
     const auto says_after_notice = [&](const std::vector<int>& ranks, const std::string& deaths) {
         return holds_within(fact_timeout, [&] {
             give(store.endpoint(), ranks);
@@ -76,7 +76,7 @@ TEST_CASE("a death is written also where a worker asks for it later") {
         REQUIRE(client.set(key_of_clients, std::string{agent::store_names::no_deaths}).has_value());
     };
 
-    // A notice that is abandoned, where the store hangs for a moment, is given again.
+    // A notice that was abandoned because the store hung for a moment is given again.
     CHECK(holds_within(fact_timeout, [&] {
         io.restart();
         agent::give_notice(io, {store.endpoint(), key, {5}}, ask);

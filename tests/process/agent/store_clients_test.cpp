@@ -22,7 +22,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// What accepts nothing is enough: the kernel connects.
+/// A listening socket that accepts nothing is enough: the kernel connects.
 struct Port {
     explicit Port(const std::string& host) : acceptor(net::listen(io, host, 0).value()) {}
 

@@ -54,8 +54,8 @@ bool is_any_stopped(std::string_view command) {
     });
 }
 
-/// Whether a process named `command` waits for input as readline does. A signal that comes after its
-/// prompt and before that call is noted by Python and interrupts nothing.
+/// Whether a process named `command` waits for input as readline does. A signal between its prompt
+/// and that system call only sets a flag in Python and interrupts nothing.
 bool waits_in_select(std::string_view command) {
     const auto all = list_descendants();
     return std::any_of(all.begin(), all.end(), [&](const auto& process) {
@@ -66,7 +66,7 @@ bool waits_in_select(std::string_view command) {
     });
 }
 
-/// Says what the three streams of each rank are: "1" a terminal.
+/// Prints for each rank which of its three streams are terminals: "1".
 const std::string say_what_is_a_terminal =
     "said=; for fd in 0 1 2; do test -t $fd && said=${said}1 || said=${said}0; done\n"
     "echo $said >\"$RESULTS/$RANK\"";
@@ -93,7 +93,7 @@ TEST_CASE("breakpoint() works in rank 1 of 2 at a terminal") {
     shell.type("p 'value', rank + 1000\n");
     shell.wait_for_line("'value', 1001");
     REQUIRE(holds_within(fact_timeout, [] { return waits_in_select("python3"); }));
-    // The debugger's, not the job's.
+    // Ctrl-C is for the debugger, not for the job.
     shell.type(ctrl_c);
     shell.wait_for_line("KeyboardInterrupt");
     shell.type("p 'still', rank + 2000\n");
@@ -209,7 +209,8 @@ TEST_CASE("the attached rank is at the terminal itself, whatever becomes of the 
 TEST_CASE("a Ctrl-C is for the attached rank; two in a row are for the job, and one more kills") {
     auto shell = shell_with_job({"--attach=0", "--no-python", stub("print_signal"), "stay"});
     shell.wait_for_line("up");
-    // Each reaches the rank, the job's too. On a slow machine two of them may be far apart.
+    // Each one reaches the rank, even one that is for the job. On a slow machine two of them may be
+    // far apart.
     int presses = 0;
     do {
         ++presses;
@@ -262,7 +263,7 @@ TEST_CASE("the terminal has its modes again when the attached rank was killed") 
     shell.wait_for_line("^again");
     CHECK(has_echo(shell));
     CHECK_FALSE(contains(shell.out(), "stays off"));
-    // Also when it ends and leaves them changed.
+    // Also when the worker ends without restoring them.
     shell.type("\n");
     shell.wait_for_line("code 0");
     CHECK(has_echo(shell));

@@ -11,7 +11,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// Without the note of a node that has waited for some seconds.
+/// Suppresses the note of a node that has waited for a few seconds.
 const std::string complaint_only = "--log-level=error";
 
 struct Complaint {

@@ -13,7 +13,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// What bash would offer for these words; the last one is being typed.
+/// The words that bash would offer for this line, whose last word is being typed.
 std::string offered(const Words& typed) {
     std::string words;
     for (const auto& word : typed)
@@ -193,7 +193,7 @@ TEST_CASE("on ROCm, too, each worker with a virtual local rank sees its own GPU 
 
 TEST_CASE("a range of ports holds for every port that a job opens") {
     const TempDir dir;
-    // The rendezvous, two stores, the neighbours' port; no other program is known to take these.
+    // The rendezvous, two stores and the probe port; no other program is known to use these.
     const int first = free_port();
     const auto range = std::to_string(first) + "-" + std::to_string(first + 400);
     auto job =

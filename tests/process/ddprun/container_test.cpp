@@ -22,7 +22,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// `ddprun` under a filter that refuses these system calls, one within the other.
+/// `ddprun` under filters that refuse these system calls, one filter inside the other.
 Running refusing(const Words& calls, const Words& arguments) {
     Words words;
     for (const auto& call : calls)
@@ -34,12 +34,12 @@ Running refusing(const Words& calls, const Words& arguments) {
     return Running(first, words);
 }
 
-/// Process 1 of a pid namespace that ddprun lives in, seen from here.
+/// The pid, in this namespace, of process 1 of the pid namespace in which ddprun runs.
 pid_t process_one() {
     std::map<pid_t, ProcessEntry> own;
     for (const auto& process : list_descendants())
         if (std::string{process.command.data()} == "ddprun") own[process.pid] = process;
-    // The agent's parent is the keeper, the keeper's is not ours.
+    // The agent's parent is the keeper; the keeper's parent is outside of the namespace.
     for (const auto& [pid, process] : own)
         if (own.count(process.parent) == 0) return pid;
     return 0;
@@ -73,7 +73,7 @@ TEST_CASE("jobs run under filters that refuse what containers refuse") {
 TEST_CASE("at the limit of a user's processes the limit is named, and nothing is left") {
     if (::geteuid() != 0) return skip("another user's processes need root");
     if (::access("/usr/bin/prlimit", X_OK) != 0) return skip("no prlimit");
-    // A copy where another user can reach it; no process runs under this user's number.
+    // A copy that another user can read; no process runs with this user's number.
     const TempDir dir;
     const auto copy = (dir / "ddprun").string();
     std::filesystem::copy_file(program("ddprun"), copy);
@@ -202,8 +202,8 @@ TEST_CASE("as process 1 ddprun reaps orphans of others and kills none before the
     job.wait_for_line("up");
     const auto first = process_one();
     REQUIRE(first > 0);
-    // What `docker exec` starts: its parent is outside, and when that ends it belongs to process 1.
-    // It says when it knows its parent.
+    // A process started like by `docker exec`: its parent is outside, and when that ends the
+    // process belongs to process 1. It reports when it knows its parent.
     const auto knows = (dir / "knows").string();
     const auto brief = dir.write_script(
         "brief", "#!/bin/sh\n: >" + knows + "\nwhile test -d /proc/$PPID; do sleep 0.02; done\n");
@@ -226,7 +226,7 @@ TEST_CASE("as process 1 ddprun reaps orphans of others and kills none before the
         });
     };
 
-    // The one that ended is reaped, the one that runs survives the end of a round.
+    // The process that ended is reaped; the one that runs survives the end of a round.
     CHECK(holds_within(fact_timeout, [&] { return named("brief") == 0; }));
     dir.write("go", "");
     job.wait_for_line("again");

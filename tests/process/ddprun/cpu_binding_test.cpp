@@ -11,7 +11,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// The test itself, and so what it starts, on one CPU, until the end of the scope.
+/// Binds the test, and so the processes that it starts, to one CPU until the end of the scope.
 class OnlyOn {
 public:
     explicit OnlyOn(int cpu) {
@@ -42,7 +42,8 @@ Words cpu_lines(const std::string& out) {
 
 TEST_CASE("each worker has cores of its own under --numa-binding=exclusive") {
     const auto machine = agent::read_topology(agent::allowed_cpus());
-    // The plan for this machine, seen from the outside: what --explain promises is what happens.
+    // Checks the plan for this machine from the outside: the bindings must be those that --explain
+    // shows.
     const TempDir dir;
     const Words options{"--nproc-per-node=2", "--numa-binding=exclusive"};
     auto explained = one_node(dir, Words{"--explain"} + options, "exit 0");

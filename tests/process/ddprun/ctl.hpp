@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-/// Words for tests of `ddprunctl`.
+/// Helpers for tests of `ddprunctl`.
 namespace ddprun::test {
 
 using Json = nlohmann::json;
 
-/// Jobs of other tests may run on this machine, and root sees them all.
+/// A new id, since jobs of other tests may run on this machine, and root sees them all.
 inline std::string fresh_id() {
     static int number = 0;
     return "ctl-" + std::to_string(::getpid()) + '-' + std::to_string(++number);
@@ -49,7 +49,7 @@ inline std::vector<Json> listed(const std::string& run_id) {
     return found;
 }
 
-/// A worker may write before its agent has noted that it runs.
+/// A worker may write before its agent has recorded that it runs.
 inline bool is_running(const std::string& run_id) {
     return holds_within(fact_timeout, [&] {
         const auto lines = listed(run_id);

@@ -116,7 +116,7 @@ TEST_CASE("a drain that the job cannot bear, or of an unknown node, is refused u
     CHECK(contains(host.err, "the rendezvous server is part of the ddprun of "));
     CHECK(is_running(job.id));
 
-    // The server's node ends the job on every node, as SIGTERM there does.
+    // The server's node ends the job on every node, as after SIGTERM there.
     CHECK(ctl({"drain", job.id, job.short_nonce(a), "--force"}).code == 0);
     CHECK(a.wait_for_code() == 143);
     CHECK(b.wait_for_code() == 143);

@@ -17,7 +17,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// Says "up" and its rank; after that "RANK got NAME" for each signal, SIGTERM being the last one.
+/// Prints "up" and its rank, and then "RANK got NAME" for each signal; SIGTERM is the last one.
 const std::string teller =
     "for name in USR1 USR2; do trap \"echo $RANK got $name\" $name; done\n"
     "trap 'echo $RANK got TERM; exit 0' TERM\n"
@@ -42,8 +42,8 @@ Running::Options as_other_user(const Words& command) {
     return options;
 }
 
-/// Becomes the user of that id if there is a third argument, connects to an agent's socket, writes
-/// the bytes that stand in hexadecimal digits, and prints what comes back.
+/// Becomes the user with that id if there is a third argument, connects to an agent's socket, sends
+/// the bytes given as hexadecimal digits, and prints the answer.
 const std::string speak =
     "import os, socket, sys\n"
     "if len(sys.argv) > 3:\n"
@@ -183,7 +183,7 @@ TEST_CASE("a grace longer than the job's own is refused, and a stop that comes t
     const auto longer = ctl({"stop", id, "--grace=1001"});
     CHECK(longer.code == 1);
     CHECK(contains(longer.err, "longer than the job's own (1000 s, its --shutdown-timeout)"));
-    // The worker ignores SIGTERM: what ends it is the end of this grace, not of the job's.
+    // The worker ignores SIGTERM, so it is ended by this grace, not by the job's.
     CHECK(ctl({"stop", id, "--grace=0.5"}).code == 0);
     const auto again = ctl({"stop", id, "--json"});
     if (again.code == 0) CHECK(Json::parse(again.out)["text"] == id + ": it is stopping already");
@@ -272,7 +272,7 @@ TEST_CASE("another user of the machine can neither see nor control a job") {
     const auto id = fresh_id();
     auto job = node_of(dir, id, {}, teller);
     job.wait_for_line("up");
-    // The folder of the build may be closed to others.
+    // Other users may not be able to read the build folder.
     const auto own = (dir / "ddprunctl").string();
     std::filesystem::copy_file(program("ddprun"), own);
     REQUIRE(::chmod(dir.path().c_str(), 0755) == 0);
@@ -293,14 +293,14 @@ TEST_CASE("another user of the machine can neither see nor control a job") {
         Running{"setpriv", as_other_user({own, "stop", "--pid=" + std::to_string(job.pid())})});
     CHECK(by_pid.code == 4);
 
-    // Past ddprunctl, the agent itself refuses, before anything is sent.
+    // Without ddprunctl: the agent itself refuses, before anything is sent.
     const auto refused = outcome_of(Running{"python3", {"-c", speak, socket_of(job), "", "65534"}});
     CHECK(contains(refused.out, "\"why\":\"not_allowed\""));
     CHECK(contains(
         refused.out,
         "this job belongs to user 0; only that user and root may control it, not user 65534"));
     CHECK(is_running(id));
-    // Nor does that user keep others from it.
+    // That user also cannot keep others from using it.
     const std::string crowd =
         "import os, signal, socket, sys\n"
         "os.setgroups([])\n"
@@ -326,8 +326,8 @@ TEST_CASE("a socket that has the name of a user's agent and is another user's is
     const auto own = (dir / "ddprunctl").string();
     std::filesystem::copy_file(program("ddprun"), own);
     REQUIRE(::chmod(dir.path().c_str(), 0755) == 0);
-    // Root's, under a name of user 65534, which sends nothing to it. Root's own `ps`, of a test
-    // that runs beside this one, believes any socket and is turned away.
+    // A socket of root under a name of user 65534, which never answers. Root's own `ps`, in a
+    // concurrent test, would query any socket; it is refused.
     Running listener{
         "python3",
         {"-c",
@@ -370,7 +370,7 @@ TEST_CASE("any bytes on an agent's socket harm no job") {
             outcome_of(Running{"python3", {"-c", speak, socket_of(job), in_hex(bytes)}});
         CHECK(contains(answer.out, "\"why\":\"not_understood\""));
     }
-    // Connections that say nothing are closed, and more of them than are served.
+    // Silent connections, more than are served, are closed.
     const std::string crowd =
         "import socket, sys\n"
         "crowd = [socket.socket(socket.AF_UNIX) for _ in range(40)]\n"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-/// Jobs whose nodes elect the one that serves by a real etcd.
+/// Jobs whose nodes elect the server by a real etcd.
 namespace ddprun::test {
 
 inline constexpr const char* etcd_program = "/usr/bin/etcd";
@@ -20,7 +20,7 @@ inline std::string why_no_etcd() {
     return ::access(etcd_program, X_OK) == 0 ? "" : "no etcd here (Debian's etcd-server)";
 }
 
-/// The real one, on loopback; what it knows is in a folder and outlives it.
+/// A real etcd on the loopback; its data is in a folder and outlives the process.
 class Etcd {
 public:
     /// `options` are added to those of every start.
@@ -58,7 +58,7 @@ public:
 
     const std::string& client() const { return client_; }
     Words options(const Words& more) const { return options_by(client_, more); }
-    /// `endpoint` leads to it.
+    /// The options for etcd at `endpoint`.
     static Words options_by(const std::string& endpoint, const Words& more) {
         return Words{
                    "--rdzv-backend=etcd",
@@ -78,13 +78,13 @@ private:
     std::unique_ptr<Running> process_;
 };
 
-/// Workers that end when the file `go` is there.
+/// The workers end when the file `go` exists.
 inline std::string until_go(const TempDir& dir) {
     return "echo pid $$\necho up $WORLD_SIZE in $DDPRUN_ROUND\nwhile [ ! -e " +
            dir.path().string() + "/go ]; do sleep 0.1; done\necho done in $DDPRUN_ROUND\n";
 }
 
-/// The first one leads, and all run.
+/// The first node leads, and all run.
 inline std::vector<Running> start_three(
     const TempDir& dir, const Etcd& etcd, const Words& options) {
     std::vector<Running> nodes;
@@ -97,7 +97,8 @@ inline std::vector<Running> start_three(
     return nodes;
 }
 
-/// Without the first node: under the next leader, and then in a round of their own.
+/// Waits until the other nodes continue without the first: under the next leader, and then in
+/// another round.
 inline void wait_until_others_go_on(std::vector<Running>& nodes) {
     using std::chrono::seconds;
     for (std::size_t i = 1; i < nodes.size(); ++i) {

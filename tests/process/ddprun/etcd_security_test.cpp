@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// etcd that is reached by https, wants certificates, or has users.
+// etcd with https, client certificates, or users.
 #include "tests/process/ddprun/etcd.hpp"
 #include "tests/process/ddprun/job.hpp"
 #include "tests/process/support/skip.hpp"
@@ -41,7 +41,7 @@ void run_tool(
     REQUIRE_MESSAGE(code == 0, said);
 }
 
-/// An authority of its own, and what it has signed; of files named NAME.pem and NAME.key.
+/// A test authority and the certificates that it has signed, in files named NAME.pem and NAME.key.
 class Authority {
 public:
     explicit Authority(const TempDir& dir) : dir_(dir) {
@@ -118,7 +118,7 @@ void add_users(const std::string& endpoint, std::map<std::string, std::string> v
         run_tool(etcdctl_program, command, variables);
 }
 
-/// Ends as a node does that has not reached etcd, and shows why.
+/// Ends like a node that has not reached etcd, and shows why.
 void check_unreached(const TempDir& dir, const Words& options, const std::string& reason) {
     auto node = start_job(
         dir,
@@ -126,7 +126,7 @@ void check_unreached(const TempDir& dir, const Words& options, const std::string
             "--rdzv-backend=etcd",
             "--rdzv-id=tested",
             "--nnodes=2",
-            // Not in lines of a screen's width.
+            // Not wrapped to the width of a screen.
             "--report-format=json"} +
             options,
         "true");
@@ -295,7 +295,7 @@ TEST_CASE("etcd with users: it forgets its tokens, and the job goes on") {
     etcd.kill();
     etcd.start();
     dir.write("go", "");
-    // Its end is recorded in etcd before it is a result.
+    // The job's end is recorded in etcd before it becomes a result.
     CHECK(node.wait_for_code() == 0);
     CHECK(contains(node.out(), "done in 0"));
     CHECK_FALSE(contains(node.err(), "epoch=2"));

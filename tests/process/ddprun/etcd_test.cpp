@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// No node is special: the server of the one that holds the job's key in etcd leads.
+// The server of the node that holds the job's key in etcd leads; no node is special.
 #include "tests/process/ddprun/etcd.hpp"
 
 #include "tests/process/ddprun/job.hpp"
@@ -21,7 +21,8 @@ using std::chrono::seconds;
 
 namespace {
 
-/// A way to etcd for one node alone, which can be cut: then nothing passes and nothing is closed.
+/// A path to etcd for one node alone, which can be interrupted: then nothing passes and nothing is
+/// closed.
 class WayToEtcd {
 public:
     WayToEtcd(const TempDir& dir, const Etcd& etcd)
@@ -78,7 +79,7 @@ TEST_CASE("etcd: nodes find the one that leads, and the job leaves nothing in et
     if (const auto reason = why_no_etcd(); !reason.empty()) return skip(reason);
     const TempDir dir;
     Etcd etcd;
-    // Twice: the second job of this id is the first one of its own.
+    // Twice: the second job of this id must be a new one.
     for (int job = 0; job < 2; ++job) {
         auto nodes = start_three(dir, etcd, {"--nnodes=3"});
         dir.write("go", "");
@@ -98,7 +99,7 @@ TEST_CASE("etcd: the leader's node is killed, another one leads and the job goes
 
     ::kill(agent_of(nodes[0]), SIGKILL);
 
-    // Its key lives for the TTL; its ranks are given away a lease after that.
+    // Its key lives for the TTL; its ranks are given away one lease later.
     wait_until_others_go_on(nodes);
     dir.write("go", "");
     for (int i : {1, 2})
@@ -167,7 +168,7 @@ TEST_CASE("etcd: the leader's machine is frozen for longer than its lease, and w
     Etcd etcd;
     auto nodes = start_three(dir, etcd, {"--nnodes=2:3"});
     const auto& frozen = nodes[0];
-    // Keeper, agent and worker: nothing of that node runs.
+    // Keeper, agent and worker: no process of that node runs.
     const std::vector<int> pids{frozen.pid(), agent_of(frozen), nodes[0].wait_for_number("pid ")};
 
     for (const int pid : pids)
@@ -176,9 +177,9 @@ TEST_CASE("etcd: the leader's machine is frozen for longer than its lease, and w
     for (const int pid : pids)
         ::kill(pid, SIGCONT);
 
-    // It leads no more, and its worker ends: by its keeper, which finds the fence in the past and
-    // ends the node too, or by its agent, which then joins again. Whichever of the two wakes first
-    // decides.
+    // It no longer leads, and its worker ends. Either its keeper notices that the fence has passed
+    // and ends the whole node, or its agent ends the worker and joins again, depending on which of
+    // the two wakes first.
     CHECK(is_gone(pids.back()));
     dir.write("go", "");
     for (const int i : {1, 2}) {

@@ -14,11 +14,11 @@ using namespace ddprun::test;
 
 namespace {
 
-/// As many at once as keep a small machine busy without making any of them late.
+/// As many at once as a small machine can run without delaying any of them.
 constexpr int batch_size = 8;
 
-/// Whether ddprun ends with what is expected for each of the numbers, its worker being
-/// `exit_with WORDS`.
+/// Checks that ddprun ends with the expected code for each of the numbers; its worker is `exit_with
+/// WORDS`.
 void check_codes(
     const std::vector<int>& numbers,
     const std::vector<int>& expected,
@@ -62,14 +62,14 @@ TEST_CASE("each of the 256 exit codes of a worker is ddprun's own") {
 
 TEST_CASE("each signal that ends a worker gives 128 and its number") {
     forbid_core_files();
-    // What does not end a process that does nothing about it; SIGSTOP would stop it for ever.
+    // Signals that do not end a process by default; SIGSTOP would stop it for ever.
     const std::set<int> harmless{SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU};
     std::vector<int> signals;
     std::vector<int> expected;
     for (int signal = 1; signal <= 64; ++signal) {
         if (signal == SIGSTOP) continue;
         signals.push_back(signal);
-        // The stub's word for having survived. A session without a terminal cannot be stopped.
+        // The stub's code when it has survived. A session without a terminal cannot be stopped.
         expected.push_back(harmless.contains(signal) ? 99 : 128 + signal);
     }
 

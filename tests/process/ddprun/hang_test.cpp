@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that does not go on while the others wait for it: which one is named, and what follows.
-// The workers wait in a function with a name and a file as PyTorch has it.
+// A rank hangs while the others wait for it: which rank is named, and what follows. The workers
+// wait in a function whose name and file are like PyTorch's.
 #include "tests/process/ddprun/job.hpp"
 #include "tests/process/support/skip.hpp"
 
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* shortest = "--hang-after=10s";
 
-/// `stuck`: what rank 1 does in the first round. In a second one all ranks end.
+/// `stuck`: the code of rank 1 in the first round. In the second round all ranks end.
 std::string write_script(const TempDir& dir, const std::string& stuck) {
     const auto package = dir.path() / "site-packages" / "torch" / "distributed";
     fs::create_directories(package);

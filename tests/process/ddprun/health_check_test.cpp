@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of a node that its health check calls unfit, and of one that is not answered for.
+// What happens to a node whose health check fails, and to one whose check does not answer.
 #include "agent/process/descendants.hpp"
 #include "tests/process/ddprun/job.hpp"
 #include "tests/process/support/wait.hpp"
@@ -22,7 +22,7 @@ Running start(const std::string& check, const Words& more) {
             more};
 }
 
-/// In the first round rank 1 fails, in the second one all end.
+/// Rank 1 fails in the first round; in the second round all end.
 std::string write_failing_once(const TempDir& dir) {
     return dir.write_script(
         "train",
@@ -65,7 +65,7 @@ TEST_CASE("a node that a failure has shown to be unfit ends with 89, restarts or
 TEST_CASE("the other nodes go on without one that is unfit") {
     const TempDir dir;
     const Rendezvous rendezvous;
-    // Its rank 1 fails as long as there is one.
+    // Its rank 1 fails as long as there is a rank 1.
     const auto script = dir.write_script(
         "train",
         "#!/bin/sh\ntest $WORLD_SIZE = 1 && exit 0\ntest $RANK = 1 && exit 7\n"
@@ -76,7 +76,7 @@ TEST_CASE("the other nodes go on without one that is unfit") {
             rendezvous.options(
                 {"--nnodes=1:2",
                  "--node-rank=" + std::to_string(rank),
-                 // The node that serves would take the job with it.
+                 // The node that serves must not leave, since the job would end with it.
                  std::string{"--rdzv-conf=last_call_timeout=3,is_host="} +
                      (rank == 0 ? "true" : "false"),
                  "--max-restarts=1",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scripts of --hosts in the shells that are `sh` on most systems, without ssh.
+// Runs the scripts of --hosts, without ssh, in the shells that are `sh` on most systems.
 #include "launcher/host_connection.hpp"
 
 #include "rendezvous/base/machine.hpp"
@@ -34,7 +34,7 @@ namespace {
 
 const std::vector<std::string> shells{"/usr/bin/dash", "/bin/bash"};
 
-/// In place of ddprun: shows what it was started with.
+/// Replaces ddprun: shows what it was started with.
 const std::string program = R"(#!/bin/sh
 [ "$1" != --version ] || exit 0
 for word; do printf '<%s>' "$word"; done
@@ -43,7 +43,7 @@ env | grep -c -E '^(ddprun_|token=)'
 exit 7
 )";
 
-/// Of one host: what it answered, and what its program wrote.
+/// One host's answers, and its program's output.
 struct Host {
     std::string answers;
     std::string output;
@@ -71,7 +71,7 @@ struct Host {
     }
 };
 
-/// Hosts with one home, which this program contacts as run_hosts does.
+/// Hosts with a shared home, which this program contacts as run_hosts does.
 class Network {
 public:
     Network() { await_child(); }
@@ -302,7 +302,7 @@ TEST_CASE(
         connection.start({"/bin/sh", {"sh", "-c", "echo first; read go; echo last"}, {}, {}}) == 0);
     while (seen != "first\n")
         REQUIRE(io.run_one_for(fact_timeout) > 0);
-    // Nothing is read now, and the last line waits in the pipe until the process has ended.
+    // Nothing is read now, so the last line waits in the pipe until the process has ended.
     connection.send(std::make_shared<std::string>("\n"));
     io.restart();
     io.poll();

@@ -18,8 +18,7 @@ namespace fs = std::filesystem;
 
 const std::string system_python = "/usr/bin/python3";
 
-/// A machine on which a Python of no environment is the first on PATH, and the environments in
-/// which PyTorch would be.
+/// A machine with a plain Python first on PATH, and with environments that contain PyTorch.
 class Machine {
 public:
     Machine() {
@@ -33,7 +32,7 @@ public:
             0;
         for (const auto* folder : {"venv/bin", "conda/bin"}) {
             fs::create_symlink(program("ddprun"), dir_ / folder / "ddprun");
-            // As pip writes programs: torchrun starts its workers with sys.executable.
+            // Written like pip writes programs: torchrun starts its workers with sys.executable.
             dir_.write_script(
                 std::string{folder} + "/torchrun",
                 "#!" + path(folder) + "/python\nimport sys\nprint(sys.executable)\n");
@@ -44,7 +43,8 @@ public:
     bool has_venv() const { return has_venv_; }
     std::string path(const std::string& name) const { return (dir_ / name).string(); }
 
-    /// What `command` prints; `path` is PATH, after the plain Python unless `is_first`.
+    /// The output of `command`; `path` follows the plain Python in PATH, or precedes it if
+    /// `is_first`.
     std::string out_of(
         const std::string& command,
         const std::string& folder,
@@ -112,7 +112,7 @@ TEST_CASE("a worker without a module is reported with the interpreter and why it
         CHECK(contains(job.err(), system_python));
         CHECK(contains(job.err(), "--python"));
     }
-    // At a terminal the error is the worker's alone to see.
+    // On a terminal only the worker's own output has the error.
     Running::Options how;
     how.has_terminal = true;
     how.arguments = {"--standalone", "--python=" + system_python, script};

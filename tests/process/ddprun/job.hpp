@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-/// Words for tests of the whole program: a job of one node, a node of a job.
+/// Helpers for tests of the whole program: a job of one node, a node of a job.
 namespace ddprun::test {
 
 using Words = std::vector<std::string>;

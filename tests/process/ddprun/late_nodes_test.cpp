@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --late-nodes and --max-losses decide: when a node that comes late gets in, and how many lost
-// rounds a job survives.
+// --late-nodes and --max-losses: when a late node is admitted, and how many lost rounds a job
+// survives.
 #include "tests/process/ddprun/job.hpp"
 
 #include <doctest/doctest.h>
@@ -36,7 +36,8 @@ struct Outputs {
     std::string late;
 };
 
-/// The first round, of one node, fails once a late node has this reason to wait; then both succeed.
+/// The first round, of one node, fails once a late node waits for this reason; then both nodes
+/// succeed.
 Outputs fail_once_a_node_waits(const std::string& policy, const std::string& reason) {
     const TempDir dir;
     const Rendezvous rendezvous;
@@ -49,7 +50,7 @@ Outputs fail_once_a_node_waits(const std::string& policy, const std::string& rea
 
     auto late = start_job(dir, options, script);
     late.wait_for_line(reason);
-    // Opens as soon as the worker reads, and never waits for one that is gone.
+    // Opening succeeds as soon as the worker reads, and does not block when the worker is gone.
     CHECK(holds_within(fact_timeout, [&] {
         const int pipe = ::open(go.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
         return pipe >= 0 && ::write(pipe, "\n", 1) == 1 && ::close(pipe) == 0;

@@ -10,7 +10,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// Prints what ADD answers, or that the store has closed.
+/// Prints the answer to ADD, or that the store has closed.
 const std::string add_by_old_numbers =
     "exec python3 -S -c '\n"
     "import os, socket\n"

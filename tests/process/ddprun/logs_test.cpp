@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Every file of the one job whose logs are in the folder, by its path inside the job's.
+/// Every file of the only job with logs in the folder, by its path inside the job's folder.
 std::map<std::string, std::string> files_of_job(const fs::path& folder) {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator{folder}) {
@@ -57,7 +57,7 @@ Words lines_in_order(const std::string& text) {
     return lines;
 }
 
-/// What tests/process/stubs/flood writes.
+/// The output of tests/process/stubs/flood.
 std::string flood_text(int rank, const std::string& stream, long lines, std::size_t width) {
     std::string text;
     for (long i = 0; i < lines; ++i) {
@@ -185,8 +185,8 @@ TEST_CASE("an unfinished line is shown while the worker waits") {
 
 namespace {
 
-/// Two workers: the first begins a line, pauses until the second one's has been seen here, and ends
-/// it.
+/// Two workers: the first begins a line, pauses until the second one's line has arrived here, and
+/// ends its own.
 Running job_with_pause(const TempDir& dir, const Words& options) {
     auto job = one_node(
         dir,
@@ -196,7 +196,7 @@ Running job_with_pause(const TempDir& dir, const Words& options) {
             "if [ $RANK = 0 ]; then printf begun; >begun; wait_for go; echo , ended; exit; fi\n"
             "wait_for begun; echo whole");
     job.wait_for_line("whole");
-    // Longer than the beginning of a line waits where one worker is alone.
+    // Longer than the beginning of a line is held back when there is a single worker.
     CHECK_FALSE(holds_within(std::chrono::milliseconds{300}, [&] {
         job.has_exited();
         return contains(job.out(), "begun");
@@ -338,13 +338,13 @@ TEST_CASE("32 workers that flood at once lose nothing, and every line is whole")
             const auto name =
                 "round-0/" + host() + "/rank-" + std::to_string(rank) + "/std" + stream + ".log";
             CAPTURE(name);
-            // Not as one expression: a message of megabytes is of no use.
+            // Not compared in one expression: a failure message of megabytes would be useless.
             const bool is_same =
                 files.count(name) == 1 && files.at(name) == flood_text(rank, stream, lines, width);
             CHECK(is_same);
         }
 
-    // On the console each worker's lines are in its order.
+    // On the console the lines of each worker are in their order.
     std::map<std::string, long> next;
     long odd_lines = 0;
     for (const auto& line : lines_in_order(job.out())) {

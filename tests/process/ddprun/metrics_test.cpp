@@ -46,7 +46,7 @@ TEST_CASE("/metrics and /status show a job's restarts, its workers and the waits
         "ddprun_phase_seconds_total{job=\"tested\",phase=\"draining\"} ",
         "ddprun_store_waits 1\n"};
     std::string metrics;
-    // The agent may not have reported its workers yet, or the stores' numbers come too late for a
+    // The agent may not have reported its workers yet, or the stores' numbers may be too late for a
     // page.
     holds_within(fact_timeout, [&] {
         metrics = http_get(rendezvous.endpoint, "/metrics");

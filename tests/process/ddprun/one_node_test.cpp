@@ -106,7 +106,7 @@ TEST_CASE("a failed worker's job starts again while the budget allows") {
             wait_for_ever);
 
     CHECK(job.wait_for_code() == 0);
-    // A sibling may be stopped before it has said anything, but never in the last life.
+    // Another worker may be stopped before it has printed anything, but not in the last round.
     CHECK(contains(job.out(), "life 0 round 0\n"));
     CHECK(contains(job.out(), "life 1 round 1\n"));
     CHECK(contains(job.out(), "life 2 round 2\nlife 2 round 2\n"));
@@ -252,7 +252,7 @@ TEST_CASE("breakpoint() in a one-worker job answers at the terminal") {
     options.has_terminal = true;
     Running job{program("ddprun"), options};
 
-    // The prompt has no line end of its own: each answer shows that it was there.
+    // The prompt has no line end: each answer shows that the prompt was shown.
     job.type("n\n");
     job.type("c\n");
 

@@ -36,7 +36,8 @@ TEST_CASE("a second node rank 0 is refused with the holder of its place, and the
         "--master-port=" + std::to_string(free_port()),
         "--log-level=info"};
     auto first = start_job(dir, words, "exit 0");
-    // It has joined its own server: one that only listens may be overtaken by the second.
+    // Wait until it has joined its own server: if it only listened, the second node might join
+    // first.
     first.wait_for_line("rendezvous.job_changed .*state=forming");
 
     auto second = start_job(dir, words, "exit 0");

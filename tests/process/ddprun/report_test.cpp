@@ -28,7 +28,7 @@ const std::string write_error_file =
     "{\"py_callstack\": \"Traceback: line 3\", \"timestamp\": \"17\"}}}' "
     "> $TORCHELASTIC_ERROR_FILE\n";
 
-/// What comes before the host's own name and numbers is the same on every node.
+/// The part before the host's own name and numbers is the same on every node.
 std::string report_of(const std::string& screen) {
     const auto begin = screen.find("ddprun: job failed");
     return begin == std::string::npos ? "" : screen.substr(begin);
@@ -42,7 +42,7 @@ Words files_in(const std::filesystem::path& folder) {
     return names;
 }
 
-/// Without the line breaks of the report's own lines.
+/// Removes the line breaks in the report's own lines.
 std::string unwrapped(const std::string& report) {
     return std::regex_replace(report, std::regex{"\\n +"}, " ");
 }
@@ -149,7 +149,7 @@ TEST_CASE("a report that goes into a link or a pipe leaves it what it is") {
     CHECK(std::filesystem::is_symlink(link));
     CHECK(Json::parse(read_file(target))["exit_code"] == 4);
 
-    // As a device would; it has no reader, and ddprun does not wait for one.
+    // A pipe as an example of a device; it has no reader, and ddprun does not wait for one.
     const auto pipe = reports / "pipe";
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
     auto unread = one_node(dir, {"--report-file=" + pipe.string()}, "exit 4");
@@ -197,7 +197,7 @@ TEST_CASE("a mistake on the command line is a line of JSON where lines are") {
 
 TEST_CASE("a report file that cannot be written is said and changes nothing else") {
     const TempDir dir;
-    // Made a folder while the job runs: then nothing can take its place.
+    // A folder is made at the path while the job runs, so that no file can replace it.
     const auto path = (dir / "report.json").string();
     auto job = one_node(dir, {"--report-file=" + path}, "mkdir " + path + "\nexit 4");
 
@@ -214,7 +214,7 @@ TEST_CASE("the parent's error file gets the root cause with its exit code") {
     Running::Options options;
     options.arguments = {"--standalone", "--nproc-per-node=2", "--no-python", script};
     options.environment["TORCHELASTIC_ERROR_FILE"] = (dir / "parent.json").string();
-    // What was there is replaced, as torchrun does.
+    // Existing content is replaced, as by torchrun.
     dir.write("parent.json", "old");
     Running job{program("ddprun"), options};
 
@@ -299,7 +299,7 @@ TEST_CASE("an error file that is no report changes nothing") {
             "--standalone",
             "--no-python",
             dir.write_script("worker", "#!/bin/sh\n" + file + "\necho the end >&2\nexit 5\n")};
-        // A folder of that name stays: it is not ddprun's.
+        // An existing folder of that name stays, since it is not ddprun's.
         options.environment["TMPDIR"] = dir.path().string();
         Running job{program("ddprun"), options};
         CHECK(job.wait_for_code() == 5);
@@ -401,7 +401,7 @@ TEST_CASE("a store out of reach is reported without a worker") {
     const TempDir dir;
     const Rendezvous rendezvous;
     const auto report = (dir / "report.json").string();
-    // A multicast group: no machine lets TCP connect to one.
+    // A multicast address, to which no machine can open a TCP connection.
     const auto options = rendezvous.options({"--nnodes=2", "--local-addr=224.0.0.1"});
 
     auto a = start_job(dir, options + Words{"--report-file=" + report}, wait_for_ever);
@@ -437,7 +437,7 @@ TEST_CASE("a worker killed for lack of memory is reported as out of memory") {
     MemoryCgroup cgroup{128};
     if (!cgroup.why_not().empty()) return skip_even_as_root(cgroup.why_not());
     const TempDir dir;
-    // Only this program is in the group, and the worker is the biggest by far.
+    // Only this program is in the group, and the worker is by far the biggest process.
     const auto script = dir.write_script(
         "start",
         "#!/bin/sh\necho $$ > " + cgroup.members_file() + "\nexec '" + program("ddprun") +

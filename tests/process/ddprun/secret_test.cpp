@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs with a secret, and callers that do not have it.
+// Jobs with a secret, and callers without it.
 #include "rendezvous/control/codec.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/tls/keys.hpp"
@@ -70,7 +70,7 @@ control::Join joining() {
     return join;
 }
 
-/// Answers every connection that it has no encryption, and keeps all that is said on it.
+/// Refuses encryption on every connection, and records all received bytes.
 class RecordingServer {
 public:
     RecordingServer()
@@ -292,7 +292,7 @@ TEST_CASE("a replayed conversation joins nothing") {
         while (!session.is_established())
             REQUIRE(session.receive(member.hear(1), plain).has_value());
         session.send(control::preamble);
-        // Another job, so that it takes no place of this one.
+        // A different job, so that it takes no place of this one.
         auto other = joining();
         other.run_id = "another";
         session.send(control::encode(control::AgentMessage{other}));
@@ -307,7 +307,7 @@ TEST_CASE("a replayed conversation joins nothing") {
         replaying.say(recorded);
         replaying.hear_to_the_end();
     }
-    // What the server says is encrypted; but it does not reject a connection that it has greeted.
+    // The server's messages are encrypted; but it does not reject a connection that it has greeted.
     a.wait_for_line("the two ends do not have the same secret");
     CHECK(contains(ended(std::move(a)), "was cancelled"));
 }
@@ -380,7 +380,7 @@ TEST_CASE("pages of a server with a secret are for its user on its machine, or f
         CHECK(as_other_user(path, "Authorization: Bearer " + token).starts_with("HTTP/1.1 200"));
     }
     CHECK(as_other_user("/healthz", "Accept: */*").starts_with("HTTP/1.1 200"));
-    // A secret that is added while it runs counts too.
+    // A secret that is added at run time is accepted too.
     secret_file(dir, "secret", planted_line + other_line);
     CHECK(holds_within(fact_timeout, [&] {
         return as_other_user("/status", "Authorization: Bearer " + another)
@@ -410,7 +410,7 @@ TEST_CASE("on another machine no page of a job with a secret is read without its
     auto b = node_at(hosts.b());
     a.wait_for_line("^up$");
     b.wait_for_line("^up$");
-    // From the second node's machine: the agent there has the token.
+    // On the second node's machine, whose agent has the token.
     const auto in_b = [&](const std::string& name, const Words& arguments) {
         Running::Options options;
         options.arguments = arguments;

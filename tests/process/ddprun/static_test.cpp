@@ -87,7 +87,7 @@ TEST_CASE("a connection opened in one round reaches nothing of the next") {
     const auto port = static_cast<std::uint16_t>(std::stoi(master.port));
     RawClient early(port);
     early.say("\0\xCE"sv);
-    // Answered only when the server has taken the first as well.
+    // Answered only when the server has accepted the first caller too.
     CHECK(RawClient(port).say("GET /healthz HTTP/1.1\r\n\r\n").hear_to_the_end() != "");
 
     dir.write("called", "");

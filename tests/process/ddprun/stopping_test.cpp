@@ -17,7 +17,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// Says "got NAME" for each signal it is sent, until there is a file `end`.
+/// Prints "got NAME" for each signal, until there is a file `end`.
 std::string teller(const TempDir& dir) {
     return "trap 'echo got USR1' USR1\ntrap 'echo got USR2' USR2\necho up\n"
            "until test -e " +
@@ -46,7 +46,7 @@ TEST_CASE("a signal to forward reaches every worker and stops nothing") {
 }
 
 TEST_CASE("a signal to forward that comes while workers are started reaches the later ones too") {
-    // It is blocked in the workers from the beginning, so that it waits until they ask for it.
+    // Workers start with the signal blocked, so that it stays pending until they ask for it.
     const std::string blocking =
         "import os, signal, sys\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})\n"
@@ -93,7 +93,7 @@ TEST_CASE("a scheduler's warning that reaches every process harms none of ddprun
 
 TEST_CASE("the background job of a script, SIGINT ignored, stops at once by SIGINT all the same") {
     Running::Options options;
-    // A grace that no test waits for.
+    // Much longer than the test: the grace must not be used up.
     options.arguments = {
         "--standalone",
         "--shutdown-timeout=3000",
@@ -114,7 +114,7 @@ TEST_CASE("the background job of a script, SIGINT ignored, stops at once by SIGI
 TEST_CASE("background children of a worker's shell, which ignore SIGINT and SIGQUIT, end soon") {
     for (const int signal : {SIGINT, SIGQUIT}) {
         const TempDir dir;
-        // A grace that no test waits for.
+        // Much longer than the test: the grace must not be used up.
         auto job = one_node(dir, {"--shutdown-timeout=3000"}, "tail -f /dev/null & echo up; wait");
         job.wait_for_line("up");
 
@@ -160,7 +160,7 @@ TEST_CASE("the data loaders of a worker that dies are gone before its next life 
     const auto loader = dir.write_script(
         "loader", "#!/bin/sh\ntrap '' TERM\necho $$ >>" + list + "\nexec sleep 1001\n");
     const auto first_life =
-        // One in its worker's group, one in a group and one in a session of its own.
+        // One process in its worker's group, one in another group and one in another session.
         loader + " &\nsh -mc '" + loader + " & wait' &\nsetsid " + loader +
         " &\nuntil test \"$(cat " + list + " 2>/dev/null | wc -l)\" = 3; do sleep 0.02; done\n" +
         "kill -KILL $$\n";
@@ -179,12 +179,12 @@ TEST_CASE("the data loaders of a worker that dies are gone before its next life 
 TEST_CASE("what cannot be killed is named and does not hang the exit") {
     if (::geteuid() != 0) return skip("a process that we may not kill needs root");
     const TempDir dir;
-    // Not stuck in the kernel, but as deaf to us: it belongs to root, and ddprun does not.
+    // Not stuck in the kernel, but equally unkillable: it belongs to root, and ddprun does not.
     const auto deaf = (dir / "deaf").string();
     std::filesystem::copy_file(stub("belong_to_root"), deaf);
     REQUIRE(::chown(deaf.c_str(), 0, 0) == 0);
     REQUIRE(::chmod(deaf.c_str(), 04755) == 0);
-    // The folder of the build may be closed to others.
+    // Other users may not be able to read the build folder.
     const auto own = (dir / "ddprun").string();
     std::filesystem::copy_file(program("ddprun"), own);
     REQUIRE(::chmod(dir.path().c_str(), 0755) == 0);

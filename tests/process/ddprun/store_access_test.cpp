@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workers' store of jobs with a secret: for nodes that have it, and for no other caller.
+// The workers' store of jobs with a secret: accessible to nodes with the secret, and to no other
+// caller.
 #include "rendezvous/net/tcp.hpp"
 #include "tests/process/ddprun/job.hpp"
 #include "tests/process/support/network_pair.hpp"
@@ -31,14 +32,14 @@ std::string secret_option(const TempDir& dir) {
 
 const std::string meet = "exec " + stub_in_shell("meet_in_store");
 
-/// "10.77.0.1:20123": where the log says that the round's store is.
+/// The address of the round's store in the log, such as "10.77.0.1:20123".
 std::string store_in(const std::string& log_line) {
     std::smatch found;
     REQUIRE(std::regex_search(log_line, found, std::regex{"master=([0-9.]+:[0-9]+)"}));
     return found[1];
 }
 
-/// Of a node of two hosts.
+/// A node on one of two hosts.
 Running node_at(
     const NetworkPair::Host& host,
     const NetworkPair& hosts,
@@ -84,13 +85,14 @@ TEST_CASE("on the network a job with a secret shows other callers nothing of its
     const Words options{secret_option(dir), "--log-level=debug"};
     auto a = node_at(hosts.a(), hosts, options, path);
     auto b = node_at(hosts.b(), hosts, options, path);
-    // To the node on the other host, whichever connected first.
+    // The address for the node on the other host, whichever node connected first.
     const auto store =
         store_in(a.wait_for_line("assignment .*master=" + hosts.a().address + ":[0-9]+"));
     a.wait_for_line("port [0-9]+ first");
     CHECK(contains(b.wait_for_line("port [0-9]+ first"), "first " + hosts.a().address));
 
-    // A program on the other host that has no secret, as PyTorch's client would begin.
+    // The exit code of a program without a secret on the other host, which begins like PyTorch's
+    // client.
     const auto code_of_caller = [&](const std::string& port) {
         Running::Options how;
         how.environment = {
@@ -102,7 +104,7 @@ TEST_CASE("on the network a job with a secret shows other callers nothing of its
         Running program(stub("meet_in_store"), how);
         return program.wait_for_code();
     };
-    // It is connected, and the first byte of an answer does not come.
+    // It is connected, but never receives the first byte of an answer.
     CHECK(code_of_caller(store.substr(store.find(':') + 1)) == 6);
     // The store itself has no port there.
     std::smatch found;
@@ -119,7 +121,7 @@ TEST_CASE("a cable that is cut and plugged in again ends no connection to the st
     if (const auto why = NetworkPair::why_not(); !why.empty()) return skip(why);
     const NetworkPair hosts;
     const TempDir dir;
-    // Connected before the cut, rank 1 says its key after it.
+    // Rank 1 connects before the cut, and sets its key after it.
     const auto path = dir.write_script(
         "worker",
         "#!/bin/sh\nif [ $RANK = 1 ]; then " + stub_in_shell("wait_in_store") +
@@ -210,7 +212,7 @@ TEST_CASE("a node that finds no port for its store ends with the range, and open
     const auto first = free_port();
     boost::asio::io_context io;
     std::vector<ddprun::net::Tcp::acceptor> taken;
-    // The fourth is for probes between nodes.
+    // The fourth port is for probes between nodes.
     for (int i = 0; i < 3; ++i)
         if (auto one = ddprun::net::listen(io, "", static_cast<std::uint16_t>(first + i)))
             taken.push_back(std::move(*one));

@@ -19,8 +19,8 @@ namespace {
 const std::string ctrl_c = "\x03";
 const std::string ctrl_z = "\x1a";
 
-/// A shell with job control at a terminal of its own. When the job is stopped it says "stopped"
-/// and waits for a line before it lets the job go on in the foreground.
+/// A shell with job control on its own terminal. When the job is stopped, the shell prints
+/// "stopped" and waits for a line before it continues the job in the foreground.
 Running shell_with_job(const Words& options, const Words& command) {
     Running::Options how;
     how.has_terminal = true;
@@ -63,7 +63,7 @@ TEST_CASE("Ctrl-Z stops the workers and their children with ddprun, fg lets all 
     const TempDir dir;
     const auto script = dir.write_script(
         "work", "#!/bin/sh\nsetsid tail -f /dev/null &\necho up\nexec tail -f /dev/null\n");
-    // A shell lets its background jobs ignore SIGINT: they need the end of the grace.
+    // A shell starts background jobs with SIGINT ignored, so they run until the end of the grace.
     auto shell = shell_with_job({"--nproc-per-node=2", "--shutdown-timeout=1"}, {script});
     shell.wait_for_line("up");
     shell.wait_for_line("up");
@@ -129,7 +129,7 @@ TEST_CASE("at a terminal the first Ctrl-C asks and the second kills") {
     auto shell = shell_with_job({"--shutdown-timeout=1000"}, {stub("print_signal"), "stay"});
     shell.wait_for_line("up");
     shell.type(ctrl_c);
-    // The terminal shows the key before it.
+    // The terminal echoes the key before it.
     shell.wait_for_line("got signal");
 
     shell.type(ctrl_c);
@@ -149,7 +149,7 @@ TEST_CASE("under nohup the job outlives its terminal") {
     Running::Options how;
     how.has_terminal = true;
     how.directory = dir.path().string();
-    // nohup sends the output to a file where it is a terminal.
+    // nohup redirects output to a file if it is a terminal.
     how.arguments = {program("ddprun"), "--standalone", "--no-python", script};
     Running job("nohup", how);
     REQUIRE(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// With three nodes there are neighbours to ask: probes, fences, keepers.
+// Three nodes: each has neighbours to ask. Tests probes, fences and keepers.
 #include "rendezvous/base/limits.hpp"
 #include "tests/process/ddprun/http_get.hpp"
 #include "tests/process/ddprun/job.hpp"
@@ -17,7 +17,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// A lease that no test waits for: what happens sooner happens without it.
+/// Much longer than the test: whatever happens earlier does not depend on the lease.
 const Words long_lease{
     "--rdzv-conf=last_call_timeout=60,keep_alive_interval=60,keep_alive_max_attempt=5"};
 
@@ -54,10 +54,10 @@ struct Daemon {
 TEST_CASE("the workers of an agent that is stopped are dead before their ranks are given away") {
     const TempDir dir;
     Daemon daemon;
-    // Where an agent was slow to answer when the round began, the stopped one is lost by its lease.
+    // If an agent was slow to answer when the round began, the stopped one is lost by its lease.
     const auto options = daemon.options(
         {"--nnodes=2:3", "--rdzv-conf=keep_alive_interval=5,keep_alive_max_attempt=4"});
-    // A worker of a later round looks for the workers of the first one.
+    // A worker of a later round checks for workers of the first round.
     const auto script = "if [ $DDPRUN_ROUND = 0 ]; then\n  echo $$ > " + dir.path().string() +
                         "/pid.$RANK; echo up $WORLD_SIZE\n  " + wait_for_ever + "\nfi\n" +
                         "for file in " + dir.path().string() + "/pid.*; do\n" +

@@ -17,7 +17,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// Says its place once, and a world of one is enough to finish.
+/// Prints its place once; ends when the world size is one.
 const std::string finish_alone =
     "echo world $WORLD_SIZE round $DDPRUN_ROUND\nif [ $WORLD_SIZE = 1 ]; then exit 0; fi\n" +
     wait_for_ever;
@@ -367,8 +367,8 @@ TEST_CASE("a daemon that is started again ends the round of a node that died wit
     const Words daemon_options{"--host=127.0.0.1", "--port=" + port, "--log-level=info"};
     Running killed{program("ddprun-rendezvous"), daemon_options};
     killed.wait_for_line("listening");
-    // The node that dies is not the one with the round's store, which the other one's agent may not
-    // have reached yet when its worker is up.
+    // The round's store must not be on the node that dies: the other node's agent may not have
+    // reached it yet when its worker is up.
     const auto start = [&](const std::string& node_rank) {
         return start_job(
             dir,
@@ -391,7 +391,7 @@ TEST_CASE("a daemon that is started again ends the round of a node that died wit
     CHECK(b.wait_for_code() == 128 + SIGKILL);
     Running daemon{program("ddprun-rendezvous"), daemon_options};
 
-    // A daemon that was itself stopped when that time was over waits that long again.
+    // A daemon that was itself stopped at the end of that time waits for it again.
     daemon.wait_for_line("did not come back after the server was started again", 2 * fact_timeout);
     a.wait_for_line("world 1 round 2");
     CHECK(a.wait_for_code() == 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that wait in the round's store for one that never comes: what the log, the pages and the
-// report say of it.
+// Ranks that wait in the round's store for a missing rank: what the log, the pages and the report
+// show.
 #include "tests/process/ddprun/job.hpp"
 #include "tests/process/support/network_pair.hpp"
 #include "tests/process/support/skip.hpp"
@@ -20,15 +20,15 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// Longer than the 30 s after which a wait is long.
+/// More than the 30 s after which a wait counts as long.
 constexpr std::chrono::seconds long_wait_deadline{120};
 
-/// What a worker with this rank does.
+/// The code of a worker with this rank.
 std::string when_rank(int rank, const std::string& what) {
     return "if [ $RANK = " + std::to_string(rank) + " ]; then " + what + "; fi\n";
 }
 
-/// Without the line breaks of the report's own lines.
+/// Removes the line breaks in the report's own lines.
 std::string unwrapped(const std::string& report) {
     return std::regex_replace(report, std::regex{"\\n +"}, " ");
 }
@@ -37,8 +37,8 @@ std::string without_host(const std::string& text) {
     return std::regex_replace(text, std::regex{"\\([^()]*\\) (is|are)"}, "(HOST) $1");
 }
 
-/// Rank 1 never connects, rank 2 waits on, rank 3 is connected; rank 0 waits for 2 s, once rank 2
-/// does, and ends when there is the file "end".
+/// Rank 1 never connects, rank 2 keeps waiting, rank 3 is connected; rank 0 waits for 2 s, once
+/// rank 2 waits, and ends when the file "end" exists.
 std::string one_rank_is_missing(const TempDir& dir) {
     const auto folder = dir.path().string();
     const auto wait = stub_in_shell("wait_in_store");
@@ -66,7 +66,7 @@ TEST_CASE("a failure after a wait that timed out names the rank that never conne
     options.push_back("--report-file=" + report_file);
 
     auto job = start_job(dir, options, one_rank_is_missing(dir));
-    // The agent has looked at its workers: now rank 0 may end.
+    // The agent has examined its workers: now rank 0 may end.
     job.wait_for_line("agent.effect.*send .* heartbeat 0 round=0 sockets=");
     std::ofstream{dir.path() / "end"};
     CHECK(job.wait_for_code() == 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --warm=1: what a restart gets that was started early, and what is started from the beginning.
+// --warm=1: which restarts use a process that was started early, and which start cold.
 #include "tests/process/ddprun/job.hpp"
 
 #include <doctest/doctest.h>
@@ -15,8 +15,8 @@ namespace {
 
 const std::string modules = DDPRUN_SOURCE_DIR "/worker_sdk/python";
 
-/// A script that imports `early`, a package of the folder site-packages, and shows a step; a worker
-/// of the first round then waits for a signal.
+/// A script that imports `early`, a package in the folder site-packages, and prints a step; a
+/// worker of the first round then waits for a signal.
 class WarmJob {
 public:
     explicit WarmJob(const std::string& early) {
@@ -92,7 +92,7 @@ TEST_CASE("a restart gets a process that has imported before, with the script of
     ::kill(worker, SIGKILL);
     CHECK(job.wait_for_code() == 0);
     CHECK(contains(job.out(), name + " restart 1 in " + early + " ['a b']"));
-    // Of the first round's worker only, or also of one that was started again.
+    // Printed by the first round's worker only, or also by a restarted one.
     const auto out = job.out();
     CHECK((out.find("imported") != out.rfind("imported")) == (early == "edited"));
 }

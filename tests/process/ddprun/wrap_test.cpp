@@ -13,7 +13,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// Says what it stands before, and passes the exit code on.
+/// Prints the command that it wraps, and passes the exit code on.
 std::string wrapper(const TempDir& dir) {
     return dir.write_script(
         "wrap", "#!/bin/sh\nword=$1; shift\necho \"rank $RANK: $word\"\n\"$@\"\n");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agents made of raw frames, and a real server with its coordinator in this process.
+// Agents that are raw frames, and a real server with its coordinator in this process.
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/control_server.hpp"
@@ -87,7 +87,7 @@ public:
     void say_join() { client_->say_message(join_); }
     void send(const control::AgentMessage& message) { client_->say_message(message); }
 
-    /// The next message of this kind; others before it are passed over.
+    /// The next message of this kind; others before it are skipped.
     template <class Message>
     Message hear() {
         for (;;) {
@@ -179,7 +179,7 @@ TEST_CASE("at the next round the old store's clients read to the end, and the ne
     const std::string value(256 * 1024, 'v');
     const auto reply = bytes_of(value.size()) + value;
     old_client.say("\x01" + bytes_of(1) + "a" + reply);
-    // More than the store queues for one client: the last requests are not even read.
+    // More than the store buffers for one client: the last requests are not even read.
     std::string requests;
     for (int i = 0; i < 20'000; ++i)
         requests += get;
@@ -250,7 +250,7 @@ TEST_CASE("an interruption is handled before the next message of the host's agen
     auto join = a_join(1, 1);
     join.socket_addr = client.socket_addr();
     std::optional<server::ControlServer> control;
-    // As from the agent's thread, while its next message is here already.
+    // Called as from the agent's thread, while its next message has already arrived.
     control.emplace(
         io,
         coordinator::Coordinator::Options{},

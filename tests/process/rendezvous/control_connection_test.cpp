@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's end of one control connection, with a peer that this test plays.
+// The server's end of one control connection; the test acts as the peer.
 #include "rendezvous/server/control_connection.hpp"
 
 #include "rendezvous/base/limits.hpp"
@@ -75,14 +75,14 @@ TEST_CASE("a peer that is gone without closing is detected by the kernel") {
         ::getsockopt(socket.native_handle(), level, option, &value, &size);
         return value;
     };
-    // As every accepted connection, after a quarter of an hour.
+    // Probed like every accepted connection, after a quarter of an hour.
     CHECK(number(SOL_SOCKET, SO_KEEPALIVE) == 1);
     CHECK(number(IPPROTO_TCP, TCP_KEEPIDLE) == 120);
     CHECK(number(IPPROTO_TCP, TCP_KEEPINTVL) == 60);
     CHECK(number(IPPROTO_TCP, TCP_KEEPCNT) == 13);
     CHECK(number(IPPROTO_TCP, TCP_USER_TIMEOUT) == 0);
 
-    // One whose loss only TCP detects, within half a minute.
+    // A connection whose loss only TCP detects, within half a minute.
     pair.connection->notice_lost_peer();
 
     CHECK(number(SOL_SOCKET, SO_KEEPALIVE) == 1);

@@ -40,7 +40,7 @@ struct Served {
                [this] { before_round(); }},
               bound,
               std::move(secret)) {
-        // What is not read shall not disappear in the kernel.
+        // Small buffers, so that unread bytes are not held by the kernel.
         acceptor.set_option(boost::asio::socket_base::send_buffer_size(4096));
     }
 
@@ -193,7 +193,7 @@ TEST_CASE(
 
     const auto second = served.joined("job", 2);
 
-    // The step that began the round was half done: no agent is left with a part of it.
+    // The step that began the round was half done: no agent may be left with a part of it.
     CHECK(served.until([&] { return served.control.agent_count() == 0; }));
     for (const auto* agent : {&first, &other, &second})
         CHECK((*agent)->hear_to_the_end() == "");

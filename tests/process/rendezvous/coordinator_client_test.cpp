@@ -31,8 +31,8 @@ using server::ListenOn;
 using server::RendezvousServer;
 using ConnectError = CoordinatorClient::ConnectError;
 
-/// One connection and all calls of its hooks, on an io_context that runs only inside `until`. It
-/// waits long for a greeting, because the thread of a server may be stopped for a moment.
+/// One connection and all calls of its hooks, on an io_context that runs only inside `until`. Its
+/// time limit for a greeting is long, because a server's thread may be stopped for a moment.
 struct Caller {
     explicit Caller(
         const std::string& host,
@@ -85,7 +85,7 @@ struct Caller {
     std::unique_ptr<CoordinatorClient> connection;
 };
 
-/// A server of one connection that says `answer` and then reads to the end, or hangs up.
+/// A server for one connection that sends `answer` and then reads to the end, or closes.
 struct FalseServer {
     enum class Then { listens, hangs_up };
 
@@ -102,7 +102,7 @@ struct FalseServer {
         const auto socket = acceptor.accept();
         const int descriptor = const_cast<net::Tcp::socket&>(socket).native_handle();
         char bytes[256];
-        // The preamble first, so that hanging up is no reset.
+        // Reads the preamble first, so that closing is no reset.
         auto size = ::recv(descriptor, bytes, sizeof bytes, 0);
         heard.assign(bytes, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
         std::ignore = ::send(descriptor, answer.data(), answer.size(), MSG_NOSIGNAL);
@@ -151,7 +151,7 @@ TEST_CASE("the duplicate is taken before the first byte is written") {
     Caller caller("127.0.0.1", server.port);
     REQUIRE(caller.until_opened());
 
-    // Each holder of the duplicate ends the connection for both.
+    // A shutdown by any holder of the duplicate ends the connection for both.
     ::shutdown(caller.duplicate, SHUT_RDWR);
 
     CHECK(caller.error() == ConnectError::lost);

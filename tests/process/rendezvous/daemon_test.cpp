@@ -39,7 +39,7 @@ struct Daemon {
     std::uint16_t port = 0;
 };
 
-/// A daemon that may open so many files.
+/// A daemon with this limit of open files.
 [[maybe_unused]] Running with_descriptors(const std::string& limit) {
     return Running(
         "/bin/sh",
@@ -136,8 +136,7 @@ TEST_CASE("the daemon names a garbage sender once and goes on") {
     CHECK_FALSE(daemon.process.has_exited());
 }
 
-// The undefined behaviour sanitizer reads memory through a pipe, and calls every object wrong when
-// it cannot have one.
+// UBSan reads memory through a pipe, and reports every object when it cannot open one.
 #if !defined(__SANITIZE_ADDRESS__)
 TEST_CASE("too few descriptors are named with their limit before the daemon listens") {
     for (const std::string limit : {"8", "12", "20"}) {
@@ -162,7 +161,7 @@ TEST_CASE("a store that has no descriptors turns its callers away, and is served
     };
     const auto before = open_count();
     {
-        // One for the client of the store, which itself needs three.
+        // One descriptor is for the client of the store, which needs three more.
         std::vector<std::unique_ptr<RawClient>> crowd;
         for (auto i = before; i < 37; ++i)
             crowd.push_back(std::make_unique<RawClient>(port));
@@ -217,7 +216,7 @@ TEST_CASE("a log that is not read delays no job") {
     agent.say_message(join);
     CHECK(std::holds_alternative<control::Welcome>(agent.hear_message()));
 
-    // Each is logged, and a pipe holds a thousand lines or so.
+    // Each is logged, and a pipe holds about a thousand lines.
     for (std::uint64_t seq = 1; seq <= 5000; ++seq) {
         agent.say_message(control::Heartbeat{seq});
         REQUIRE(std::get<control::HeartbeatAck>(agent.hear_message()).seq == seq);

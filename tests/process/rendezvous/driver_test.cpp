@@ -12,7 +12,7 @@
 namespace ddprun::test {
 namespace {
 
-/// Remembers when it was asked, and wants to be woken at once after that.
+/// Records when it was called, and sets its next deadline at that time.
 class Remembering {
 public:
     struct Asked {};

@@ -22,7 +22,7 @@
 namespace ddprun::test {
 namespace {
 
-/// Begins to connect, and does not wait for it.
+/// Begins to connect without waiting for it.
 int caller_of(std::uint16_t port) {
     const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
@@ -51,7 +51,7 @@ TEST_CASE("callers that the kernel dropped are reported once, with the backlog")
     boost::asio::io_context io;
     auto acceptor = *net::listen(io, "127.0.0.1", 0);
     const auto port = acceptor.local_endpoint().port();
-    // The same socket, to look at.
+    // The same socket, for inspection.
     net::Tcp::acceptor watched(io, net::Tcp::v4(), ::dup(acceptor.native_handle()));
     ::listen(watched.native_handle(), 1);
     std::vector<std::string> lines;

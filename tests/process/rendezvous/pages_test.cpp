@@ -20,7 +20,7 @@
 namespace ddprun::server {
 namespace {
 
-/// A server with so many jobs, one in each turn.
+/// A server with this many jobs, one in each turn.
 struct Serving {
     explicit Serving(std::uint64_t count)
         : pages(
@@ -47,7 +47,8 @@ struct Serving {
         request.path = std::move(path);
         got.push_back(co_await pages.get(request));
     }
-    /// What else the thread has to do: once in each round of its queue, while pages are made.
+    /// Simulates other work of the thread: one task in each round of its queue, while pages are
+    /// made.
     void do_other_things() {
         boost::asio::post(io, [this] {
             ++other_things;
@@ -100,7 +101,7 @@ TEST_CASE("a page that took long is made again after a while, one that did not e
     CHECK(turns_of_two(100, std::chrono::milliseconds{10}) == 100);
     CHECK(turns_of_two(100, limits::page_lifetime) == 200);
     CHECK(turns_of_two(1, Duration{}) == 2);
-    // Of few jobs, with many nodes each.
+    // A page of few jobs with many nodes each.
     CHECK(turns_of_two(1, Duration{}, std::chrono::milliseconds{2}) == 1);
     CHECK(turns_of_two(1, std::chrono::milliseconds{40}, std::chrono::milliseconds{2}) == 2);
 }
@@ -124,7 +125,7 @@ TEST_CASE("so many callers are served at a time, and so many of one network") {
     for (int network = 3; seats.size() < limits::max_page_callers; ++network)
         CHECK(admit("10.0.0." + std::to_string(network)));
     CHECK_FALSE(admit("10.1.0.1"));
-    // Connections may end after the server.
+    // Connections may outlive the server.
     server.reset();
     seats.clear();
 }

@@ -54,7 +54,7 @@ TEST_CASE("a file of this user's alone has the secret, also behind a link") {
     REQUIRE(read.has_value());
     CHECK(read->secrets.size() == 2);
     CHECK(read->name() == path);
-    // As Kubernetes mounts it.
+    // A link, as Kubernetes mounts it.
     const auto link = (dir / "link").string();
     REQUIRE(::symlink(path.c_str(), link.c_str()) == 0);
     CHECK(problem_with(link).empty());
@@ -75,7 +75,7 @@ TEST_CASE("a file that others can write or read, or that is no file of ours, has
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
     CHECK(problem_with(pipe) == "is no regular file");
     CHECK(problem_with("").starts_with("No such file"));
-    // Root's may be readable: a mounted Secret is.
+    // A file of root may be readable, as a mounted Secret is.
     const auto readable = file_of(dir, a_line, 0644);
     if (::geteuid() == 0) {
         CHECK(problem_with(readable).empty());
@@ -123,7 +123,7 @@ TEST_CASE("the user's own file is no link, and is not made where that is not pos
 
 namespace {
 
-/// Of this test: a file is looked at all the time.
+/// The interval in this test: the file is checked constantly.
 constexpr Duration at_once = std::chrono::milliseconds{1};
 
 const tls::Key a_key = tls::control_key(tls::Secret{std::string(43, 'A')});
@@ -174,7 +174,8 @@ TEST_CASE("a changed file is read again, and one that became wrong leaves what w
     const auto path = file_of(dir, a_line);
     const tls::Secrets secrets(*tls::read_secret_file("x", path), at_once);
     CHECK(secrets.control_key() == a_key);
-    // Added, used first, the old one removed: what each end accepts and uses meanwhile.
+    // A secret is added, then used first, and the old one removed: what each end accepts and uses
+    // meanwhile.
     replace(dir, a_line + b_line);
     CHECK(accepts(secrets, b_key));
     CHECK(secrets.control_key() == a_key);
@@ -218,7 +219,7 @@ TEST_CASE("no link to the user's own file is followed when it is read again eith
 TEST_CASE("a file system that does not answer keeps no caller waiting, nor the end") {
     const TempDir dir;
     const auto path = file_of(dir, a_line);
-    // The kernel asks this test whether the new file may be opened, which does not answer.
+    // The kernel asks this test whether the new file may be opened; it does not answer.
     const int questions = ::fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC, O_RDONLY);
     if (questions < 0) return skip("fanotify: " + system_code(errno).message());
     {
@@ -238,7 +239,7 @@ TEST_CASE("a file system that does not answer keeps no caller waiting, nor the e
         CHECK(secrets.control_key() == a_key);
         CHECK(secrets.find_control_key(a_key.identity) == a_key);
     }
-    // The thread goes on, with nothing of the object.
+    // The thread continues, without using the destroyed object.
     ::close(questions);
 }
 

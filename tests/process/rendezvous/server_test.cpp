@@ -101,7 +101,7 @@ int accepted_end(const RawClient& client) {
     return -1;
 }
 
-/// A server that drains on another thread, as long as its callers take.
+/// A server that drains on another thread, for as long as its callers need.
 struct Draining {
     Draining()
         : server(std::make_unique<RendezvousServer>(RendezvousServer::Options{
@@ -134,7 +134,7 @@ TEST_CASE("garbage on the rendezvous port is closed and counted, and nothing els
     };
 
     for (const auto bytes : garbage) {
-        // TLS gets the alert that there is none here, everything else the end alone.
+        // TLS gets an alert that the server has none; other callers get only the end.
         const auto answer = bytes[0] == '\x16' ? tls::no_encryption_here : ""sv;
         CHECK(RawClient(served.port).say(bytes).hear_to_the_end() == answer);
     }
@@ -153,7 +153,7 @@ TEST_CASE("a caller that goes before it has sent anything is no event") {
 }
 
 TEST_CASE("a caller without a preamble within the handshake deadline is closed") {
-    // Long enough for what is sent here in time, on a busy machine too.
+    // Long enough for bytes that this test sends in time, even on a busy machine.
     Served served(4s);
     RawClient silent(served.port);
     RawClient half_c10d(served.port);
@@ -303,7 +303,7 @@ TEST_CASE(
     const auto key = little_endian(2) + "/k";
     const auto value = little_endian(1) + "v";
 
-    // Its SET begins as VALIDATE does, and its GETNUMKEYS is one byte.
+    // Its SET begins like VALIDATE, and its GETNUMKEYS is one byte.
     RawClient older(port);
     for (const char c : "\0"s + key + value)
         older.say({&c, 1});
@@ -398,7 +398,7 @@ TEST_CASE("a store client of a draining server gets whole replies and the end in
     REQUIRE(client->hear(4) == pong);
     const std::string value(1024 * 1024, 'v');
     client->say("\x01" + little_endian(1) + "a" + little_endian(value.size()) + value);
-    // More than the server queues for one client: the last requests are not even read.
+    // More than the server buffers for one client: the last requests are not even read.
     std::string requests;
     for (int i = 0; i < 20'000; ++i)
         requests += "\x03" + little_endian(1) + "a";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a service manager hands to the daemon: listening sockets, and one for notifications.
+// What a service manager passes to the daemon: listening sockets, and one for notifications.
 #include "rendezvous/server/service_manager.hpp"
 
 #include "rendezvous/base/log.hpp"
@@ -77,7 +77,7 @@ Running daemon_with(
     return Running(stub("give_sockets"), how);
 }
 
-/// The one line on standard error with which the daemon ends.
+/// The single line on standard error with which the daemon ends.
 std::string refusal(Running process, int code) {
     CHECK(process.wait_for_code() == code);
     CHECK(process.err().find('\n') == process.err().size() - 1);

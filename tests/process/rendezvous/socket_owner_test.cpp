@@ -39,7 +39,7 @@ using server::ListenOn;
 constexpr uid_t another = 12'345;
 const std::string needs_root = "needs root, to be another user";
 
-/// The call of the kernel, not of the library, changes one thread only.
+/// Uses the system call, since the library function changes all threads.
 void as_another_user(const std::function<void()>& act) {
     std::thread([&] {
         ::syscall(SYS_setresuid, another, another, another);
@@ -47,7 +47,7 @@ void as_another_user(const std::function<void()>& act) {
     }).join();
 }
 
-/// For this thread, with a loopback interface that is up.
+/// Enters another network namespace with this thread, and brings its loopback interface up.
 bool enter_another_network() {
     if (::unshare(CLONE_NEWNET) != 0) return false;
     ifreq loopback{};
@@ -59,7 +59,7 @@ bool enter_another_network() {
     return is_up;
 }
 
-/// What a server answers to a health check; empty: it closed.
+/// The server's answer to a health check; empty: it closed.
 std::string health(std::uint16_t port, const std::string& address = "127.0.0.1") {
     try {
         return RawClient(port, address).say("GET /healthz HTTP/1.1\r\n\r\n").hear_to_the_end();
@@ -94,7 +94,7 @@ TEST_CASE("the user at the other end of a loopback connection is known, by both 
         CHECK(net::peer_owner(own).kind == Kind::this_user);
         CHECK(net::peer_owner_by_table(own).kind == Kind::this_user);
 
-        // Of a socket without a process the kernel says that it is root's.
+        // The kernel reports root as the owner of a socket without a process.
         caller.reset();
         CHECK(net::peer_owner(own).kind == Kind::gone);
         CHECK(net::peer_owner_by_table(own).kind == Kind::gone);
@@ -113,7 +113,8 @@ TEST_CASE("another user of this machine is known as one") {
     CHECK(net::peer_owner_by_table(socket).uid == another);
 }
 
-#if !defined(__SANITIZE_ADDRESS__)  // which looks at memory through a pipe, and has none then
+#if !defined(__SANITIZE_ADDRESS__)  // UBSan reads memory through a pipe, and no descriptor is left
+                                    // for one
 TEST_CASE("without a descriptor to ask with, no caller counts as one whose user is unknown") {
     Accepted server("127.0.0.1");
     const RawClient caller(server.port());
@@ -134,7 +135,7 @@ TEST_CASE("without a descriptor to ask with, no caller counts as one whose user 
 }
 #endif
 
-#if !defined(__SANITIZE_THREAD__)  // which does not go on in a copy of the process
+#if !defined(__SANITIZE_THREAD__)  // ThreadSanitizer does not continue in a forked process
 TEST_CASE("a process whose own user has no number takes no caller for its own") {
     Accepted server("127.0.0.1");
     const RawClient caller(server.port());
@@ -143,7 +144,7 @@ TEST_CASE("a process whose own user has no number takes no caller for its own") 
     const auto child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-        // Without a map every user has the number of those that have none.
+        // In a namespace without a uid map every user appears under the overflow uid.
         if (::unshare(CLONE_NEWUSER) != 0) ::_exit(no_namespace);
         const bool is_unknown = net::peer_owner(socket).kind == Kind::unknown &&
                                 net::peer_owner_by_table(socket).kind == Kind::unknown;
@@ -169,7 +170,7 @@ TEST_CASE("a table without the server's own end says nothing of its callers") {
     }).join();
     if (!caller) return skip_even_as_root("no network namespace can be made here");
     const auto socket = server->accept();
-    // Both ask in this thread's namespace, whose table is readable.
+    // Both query in this thread's namespace, whose table is readable.
     CHECK(net::peer_owner(socket).kind == Kind::unknown);
     CHECK(net::peer_owner_by_table(socket).kind == Kind::unknown);
 }
@@ -189,7 +190,7 @@ TEST_CASE("the rendezvous of a job on a loopback address is closed to other user
     };
     CHECK(health_of("job", false).find("ok") != std::string::npos);
     CHECK(health_of("job", true).empty());
-    // A daemon is for all of them.
+    // A daemon serves every user.
     CHECK(health_of(std::nullopt, true).find("ok") != std::string::npos);
 }
 

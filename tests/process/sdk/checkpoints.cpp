@@ -231,7 +231,7 @@ TEST_CASE("sdk: a reader always finds a checkpoint while another process saves a
     std::vector<float> weight(2);
     while (!is_over) {
         missed += folder.newest() ? 0 : 1;
-        // The file that was checked may be pruned before it is loaded.
+        // The file may be pruned between its check and its loading.
         missed += folder.newest({{"weight", weight.data(), weight.size()}}) ? 0 : 1;
     }
     writer.join();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled with TYPE: one that collectives carry, or one that they refuse in words.
+// Compiled with TYPE: an element type of collectives, or a type that they must refuse with a
+// message.
 #include "ddprun/process_group.hpp"
 
 #include <cstddef>

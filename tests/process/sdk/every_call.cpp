@@ -71,7 +71,7 @@ bool has_a_part_for_each(Kind kind, bool is_input) {
     return kind == Kind::all_gather || kind == Kind::gather;
 }
 
-/// Of the part that goes from one rank to another: some of them are empty.
+/// The size of the part that goes from one rank to another: some parts are empty.
 std::size_t part_count(std::size_t count, std::size_t from, std::size_t to) {
     return count * ((from + 2 * to) % 3) / 2;
 }
@@ -122,7 +122,7 @@ Work launch(const ProcessGroup& group, const Collective& call) {
     return group.barrier();
 }
 
-/// The call of every rank, each with buffers of its own.
+/// The call of every rank, each with its own buffers.
 struct Story {
     std::vector<Collective> calls;
     std::deque<Bytes> buffers;
@@ -198,9 +198,9 @@ Copies host_copies() {
     return {copy, copy};
 }
 
-/// Of the pairs of a type and an operation: each is a computation of its own, and no access to
-/// memory of its own, which is what a sanitizer checks. Not a divisor of their number, so that each
-/// has turns.
+/// Skips pairs of a type and an operation: each pair is another computation but no other memory
+/// access, which is what a sanitizer checks. The step does not divide their number, so each pair
+/// has its turn.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::size_t every_pair = 3;
 #else

@@ -9,19 +9,19 @@
 
 namespace ddprun::tests {
 
-/// How buffers come into memory from `allocate`, and back.
+/// Copies buffers into memory from `allocate`, and back.
 struct Copies {
     using Copy = std::function<void(void* to, const void* from, std::size_t bytes)>;
     Copy there;
     Copy back;
 };
-/// Where the host can use that memory.
+/// For memory that the host can access.
 Copies host_copies();
 
-/// Makes every collective with every type and operation and compares with what `perform_together`
-/// says, byte for byte. `is_shared`: in memory from `allocate`. The first difference in words;
-/// empty when there is none. Prints a line after each kind of collective: on a busy machine all of
-/// them take long, and a silent worker counts as hung.
+/// Makes every collective with every type and operation and compares the results with
+/// `perform_together`, byte for byte. `is_shared`: in memory from `allocate`. Returns the first
+/// difference in words; empty when there is none. Prints a line after each kind of collective: on a
+/// busy machine all of them take long, and a silent worker counts as hung.
 std::string try_every_call(
     const ProcessGroup& group,
     std::size_t count,

@@ -25,7 +25,7 @@ std::string these(Codes... codes) {
 
 constexpr int killed = 128 + SIGKILL;
 
-/// In shared memory, and without any.
+/// With shared memory, and without it.
 const Workers::Variables both_ways[] = {{}, {{"SDK_WORKER_HOSTS", "a,b,c,d"}}};
 
 bool mentions(const std::string& text, const std::string& part) {
@@ -100,7 +100,7 @@ TEST_CASE("sdk: a peer that never joins is a timeout while joining") {
 TEST_CASE("sdk: a collective that exceeds the group's timeout ends the group with Timeout") {
     Workers workers(3, {"late_and_dead"});
 
-    // One of them times out first, and the other may see that before its own timeout.
+    // One rank times out first, and the other may notice that before its own timeout.
     CHECK((workers.exit_code(0) == timed_out || workers.exit_code(2) == timed_out));
     for (const int rank : {0, 2})
         if (workers.exit_code(rank) == timed_out) CHECK(mentions(workers.output(rank), "again\n"));
@@ -167,7 +167,7 @@ TEST_CASE("sdk: a thread that cannot be started is an error that names the limit
 
 TEST_CASE("sdk: another length on one rank is a Mismatch in every kind of call") {
     for (const auto& call : call_names()) {
-        // Which has no length, and which has a test of its own.
+        // A barrier has no length; a message has its own test.
         if (call == "barrier" || call == "message") continue;
         CAPTURE(call);
         Workers workers(3, {"other_count_in_call"}, {{"SDK_WORKER_CALL", call}});

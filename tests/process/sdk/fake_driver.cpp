@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver of the simulated GPU (fake_gpu/), called through <cuda.h>: what other tests rely on.
+// The driver of the simulated GPU (fake_gpu/), called through <cuda.h>: the behaviour that other
+// tests rely on.
 #include <cuda.h>
 #include <doctest/doctest.h>
 
@@ -12,7 +13,7 @@ extern "C" const unsigned char shapes_fatbin[];
 
 namespace {
 
-/// A current context on the first device; no call of the others may fail.
+/// A current context on the first device; other calls must succeed.
 class Gpu {
 public:
     Gpu() {

@@ -14,7 +14,7 @@
 
 namespace ddprun::tests {
 
-/// The folder of the ranks' fake GPUs: their rendezvous, and what they write.
+/// The folder of the ranks' fake GPUs: their rendezvous and their logs.
 class FakeGpus {
 public:
     FakeGpus() {

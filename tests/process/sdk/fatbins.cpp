@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ddprun_add_kernels puts into a program: machine code for each GPU that was asked for, and
-// PTX for those to come.
+// Checks what ddprun_add_kernels embeds into a program: machine code for each requested GPU, and
+// PTX for later ones.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -16,7 +16,7 @@ extern "C" const unsigned char shapes_fatbin[];
 
 namespace {
 
-/// As nvcc writes them: a header, then entries, each with a header of its own.
+/// The layout that nvcc writes: a header, then entries, each with its own header.
 struct FatbinHeader {
     std::uint32_t magic;
     std::uint16_t version;

@@ -23,13 +23,13 @@ public:
 
     void* stream() const { return stream_; }
 
-    /// Enqueues a function that completes after so many polls of the device.
+    /// Enqueues a function that completes after this many polls of the device.
     void run(std::function<void()> kernel, int looks = 1) const;
-    /// Enqueues something that takes so long.
+    /// Enqueues work that takes this long.
     void work_for(std::chrono::milliseconds duration) const;
-    /// ... or until `is_done` is set.
+    /// Enqueues work that lasts until `is_done` is set.
     void work_until(const std::atomic<bool>& is_done) const;
-    /// What `enqueue` enqueues becomes a graph, which lives as long as this object.
+    /// Captures the work that `enqueue` enqueues in a graph, which lives as long as this object.
     void* capture(const std::function<void()>& enqueue, int mode = relaxed) const;
     static constexpr int global = 0;  // CU_STREAM_CAPTURE_MODE_...
     static constexpr int relaxed = 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank with a fake GPU does with a group alone.
+// Scenarios of a rank with a fake GPU that use only a group.
 #include "ddprun/error.hpp"
 #include "tests/process/sdk/gpu_scenarios.hpp"
 #include "tests/process/sdk/gpu_trainee.hpp"
@@ -28,7 +28,8 @@ void come_or_pause(const ProcessGroup& group) {
         ::pause();
 }
 
-/// An older NCCL moves 8-bit floats and reduces none: that is refused, and the group goes on.
+/// An older NCCL moves 8-bit floats but cannot reduce them: reductions are refused, and the group
+/// continues.
 void float8_of_old_nccl(const ProcessGroup& on_gpu, const ProcessGroup&) {
     std::vector<Float8E4M3> values(100, Float8E4M3(1.5F));
     on_gpu.broadcast(values.data(), values.size()).wait();
@@ -41,7 +42,7 @@ void float8_of_old_nccl(const ProcessGroup& on_gpu, const ProcessGroup&) {
     on_gpu.barrier().wait();
 }
 
-/// The call begins after the work already in the stream.
+/// The call begins after the work that is already in the stream.
 void after_stream(const ProcessGroup& on_gpu, const ProcessGroup&) {
     expect(on_gpu.device() == on_gpu.rank(), "the device of the local rank");
     const Gpu gpu(on_gpu.device());
@@ -54,8 +55,8 @@ void after_stream(const ProcessGroup& on_gpu, const ProcessGroup&) {
     expect(values == Values(100, ranks * (ranks + 1) / 2), "what the stream had to do");
 }
 
-/// ... but not after work enqueued later: a message begins later, when its two ranks have
-/// connected, and finds the stream in a capture then.
+/// The call does not wait for work that is enqueued later: a message begins later, when its two
+/// ranks have connected, and by then the stream is in a capture.
 void before_later_work(const ProcessGroup& on_gpu, const ProcessGroup&) {
     const Gpu gpu(on_gpu.device());
     const bool sends = on_gpu.rank() == 0;
@@ -74,7 +75,7 @@ void before_later_work(const ProcessGroup& on_gpu, const ProcessGroup&) {
     expect(values == Values(100, 8), "what was captured");
 }
 
-/// Memory stays until the device is done with it.
+/// Memory is kept until the device no longer uses it.
 void given_back_in_use(const ProcessGroup& on_gpu, const ProcessGroup&) {
     const Gpu gpu(on_gpu.device());
     std::atomic<bool> is_over = false;
@@ -109,7 +110,7 @@ void in_flight(const ProcessGroup& on_gpu, const ProcessGroup&) {
     works[1].wait();
 }
 
-/// A call behind other work of the stream has not begun until that work is done.
+/// A call after other work in the stream does not begin until that work is done.
 void lost_behind_own_work(const ProcessGroup& on_gpu, const ProcessGroup&) {
     Values values(200);
     come_or_pause(on_gpu);

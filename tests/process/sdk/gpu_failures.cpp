@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank with a fake GPU when a failure occurs.
+// Failure scenarios of a rank with a fake GPU.
 #include "ddprun/error.hpp"
 #include "ddprun/metrics.hpp"
 #include "tests/process/sdk/gpu_scenarios.hpp"
@@ -21,7 +21,8 @@ using namespace std::chrono_literals;
 /// After a failure a rank's parameters are those of its last committed step, without any garbage;
 /// the exception has the number of that step.
 void check_what_is_left(Trainee& trainee, const ProcessGroup& on_cpu) {
-    // Of a world of one, whose gradients are this world's averages, in the same order of additions.
+    // Compared with a world of one whose gradients are this world's averages, in the same order of
+    // additions.
     const auto committed = trainee.model().committed_steps();
     const auto ranks = on_cpu.size();
     Values expected;
@@ -112,7 +113,7 @@ void stop_if_last(Trainee& trainee) {
         ::pause();
 }
 
-/// ... The others have enqueued theirs and wait for the GPU.
+/// The last rank stops in a step; the others have enqueued theirs and wait for the GPU.
 void last_one_stops(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     Pair pair(on_gpu, on_cpu, small_buckets());
     three_steps(pair.trainee);
@@ -123,8 +124,8 @@ void last_one_stops(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     });
 }
 
-/// ... Behind the buckets the others have enqueued other work, which ends when they have seen the
-/// failure.
+/// As above, but the others have enqueued other work after the buckets, which ends when they have
+/// seen the failure.
 void own_work_goes_on(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     std::atomic<bool> is_done = false;
     Pair pair(on_gpu, on_cpu, small_buckets());
@@ -149,7 +150,7 @@ void own_work_goes_on(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     });
 }
 
-/// ... The others are in a launch that the driver blocks until the device has progressed.
+/// As above, but the others are in a launch that the driver blocks until the device has progressed.
 void lost_in_launch(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     Pair pair(on_gpu, on_cpu, small_buckets());
     three_steps(pair.trainee);
@@ -169,8 +170,8 @@ void lost_in_launch(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     });
 }
 
-/// ... The others wait for the GPU without the SDK, whose watchdog aborts meanwhile, and then make
-/// a call that is not part of a step.
+/// As above, but the others wait for the GPU without the SDK, whose watchdog aborts meanwhile; then
+/// they make a call that is not part of a step.
 template <class Enqueue, class Call>
 void call_after_watchdog(
     Pair& pair, const ProcessGroup& on_cpu, const Enqueue& enqueue, Call call) {

@@ -20,7 +20,7 @@ bool mentions(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
 }
 
-/// Runs a scenario that goes well.
+/// Runs a scenario that must succeed.
 void expect_good(int count, const std::string& scenario, const Workers::Variables& variables = {}) {
     const FakeGpus gpus;
     Workers workers(count, {scenario}, gpus.variables(variables));
@@ -40,7 +40,7 @@ bool is_before(const std::string& one, const std::string& other, const std::stri
     return at != std::string::npos && at < calls.find(other);
 }
 
-/// What averages a bucket of gradients: 33 floats come first, with a gap behind them.
+/// The call that averages a bucket of gradients: 33 floats come first, followed by a gap.
 const std::string first_bucket = "ncclAllReduce 48 of type 7\n";
 
 /// How many steps a rank had committed when it failed.
@@ -49,8 +49,8 @@ int committed(const std::string& output) {
     return at == std::string::npos ? -1 : std::stoi(output.substr(at + 10));
 }
 
-/// The first of two ranks gets the timeout of a collective that the second never completes. Returns
-/// how many steps the first had committed.
+/// The second of two ranks never completes a collective, so the first times out. Returns how many
+/// steps the first had committed.
 int steps_before_timeout(Workers& workers) {
     CHECK(workers.exit_code(0) == timed_out);
     CAPTURE(workers.output(0));
@@ -208,7 +208,7 @@ TEST_CASE("gpu: an error that NCCL reports while the host is ahead keeps garbage
 
 TEST_CASE("gpu: work of the program that outlasts an abort does not end the process") {
     const FakeGpus gpus;
-    // An abort's timeout is that of the group.
+    // The timeout of an abort is that of the group.
     Workers workers(
         2, {"gpu_own_work_goes_on"}, gpus.variables({{"SDK_WORKER_TIMEOUT_MS", "8000"}}));
     workers.await_line("ready");
@@ -247,7 +247,7 @@ TEST_CASE("gpu: a device that fails while the host waits is an error with the dr
     }
     const FakeGpus gpus;
     Workers both(2, {"gpu_device_fails"}, gpus.variables(third_step));
-    // The second may have seen the first one's end before its own failure.
+    // The second rank may have seen the end of the first one before its own failure.
     const auto codes = both.exit_codes();
     const auto said = both.output(0) + both.output(1);
     CAPTURE(said);

@@ -35,7 +35,7 @@ void steps(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     pair.trainee.model().verify_parameters();
     pair.expect_same("after broadcast_parameters");
     for (int i = 0; i < 20; ++i) {
-        pair.trainee.step(1 + i % 3);  // the stream is late: nothing may be reduced before
+        pair.trainee.step(1 + i % 3);  // the stream is late: nothing may be reduced earlier
         pair.expected.step();
         if (i % 7 == 0) pair.expect_same("of step " + std::to_string(i));
     }
@@ -45,7 +45,7 @@ void steps(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     pair.trainee.model().verify_parameters();
 }
 
-/// What a program does that knows of no streams, with memory of its own.
+/// A program that does not use streams, with its own memory.
 void default_stream(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     const Gpu gpu(on_gpu.device(), Gpu::Stream::legacy);
     std::size_t count = 0;
@@ -167,13 +167,13 @@ void clipped(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
 
 void captured(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     Pair pair(on_gpu, on_cpu, small_buckets());
-    pair.trainee.step();  // one that is not captured, as programs do it
+    pair.trainee.step();  // one step without capture, as in real programs
     pair.expected.step();
     const auto two_steps = [&] {
         pair.trainee.step();
         pair.trainee.step();
     };
-    // While the watchdog checks the step before.
+    // Captures while the watchdog checks the step before.
     for (const int mode : {Gpu::relaxed, Gpu::global}) {
         void* const graph = pair.gpu.capture(two_steps, mode);
         for (int i = 0; i < 15; ++i) {
@@ -189,8 +189,8 @@ void captured(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     expect(pair.trainee.model().committed_steps() == 62, "steps of graphs count");
 }
 
-/// A peer that is done may end while this rank's GPU has something of its own to do, for longer
-/// than it takes to see that the peer has ended.
+/// A peer that is done may end while this rank's GPU still has other work, for longer than it takes
+/// to notice the peer's end.
 void peer_ends(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     Pair pair(on_gpu, on_cpu, small_buckets());
     auto& model = pair.trainee.model();
@@ -230,7 +230,7 @@ void captured_compressed(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu)
     expect(trainee.parameters() == expected.parameters(), "compressed and clipped replays");
 }
 
-/// What a capture refuses, each time in a new one, since the refused step is half captured.
+/// Calls that a capture refuses, each in a new capture, since the refused step is half captured.
 void refused(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     Pair pair(on_gpu, on_cpu, small_buckets());
     auto& model = pair.trainee.model();
@@ -304,7 +304,7 @@ void ahead(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     pair.trainee.model().synchronize();
     expect(done == 30, "all steps done");
     expect(most <= 5, "steps ahead: " + std::to_string(most));
-    // A program that has its own way to update calls no `step`.
+    // A program with its own update does not call `step`.
     most = 0;
     for (int i = 30; i < 60; ++i) {
         pair.gpu.run([&] { ++done; });
@@ -330,7 +330,7 @@ void metrics(const ProcessGroup& on_gpu, const ProcessGroup&) {
     expect(Metrics(on_gpu, 0).reduce().empty(), "no sums");
 }
 
-/// The rank that differs is named.
+/// The error names the rank that differs.
 void different_parameters(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     Pair pair(on_gpu, on_cpu, small_buckets());
     if (on_gpu.rank() == 1) pair.trainee.run([&] { pair.trainee.model().param(1)[999] += 1; });
@@ -343,7 +343,7 @@ void different_models(const ProcessGroup& on_gpu, const ProcessGroup&) {
     const Reducer model(on_gpu, all);
 }
 
-/// The graph is never destroyed, the group at the end of the program.
+/// The graph is never destroyed, and the group only at the end of the program.
 void graph_outlives_group(const ProcessGroup& on_gpu, const ProcessGroup&) {
     static const auto* const gpu = new Gpu(on_gpu.device());
     on_gpu.use_stream(gpu->stream());

@@ -9,14 +9,14 @@
 
 namespace ddprun::tests {
 
-/// What a rank with a fake GPU does, mostly with a Reducer, by name. `on_gpu` is its nccl group,
-/// `on_cpu` a group of the same ranks on the CPU. What is not as expected is thrown.
+/// Scenarios of a rank with a fake GPU by name, mostly with a Reducer. `on_gpu` is its nccl group,
+/// `on_cpu` a group of the same ranks on the CPU. Throws when a check fails.
 using GpuScenario = std::function<void(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu)>;
 using GpuScenarios = std::map<std::string, GpuScenario>;
 GpuScenarios gpu_scenarios();
-/// Those in which something goes wrong.
+/// Scenarios with failures.
 GpuScenarios gpu_failures();
-/// Those of a group alone.
+/// Scenarios that use only a group.
 GpuScenarios gpu_calls();
 
 }  // namespace ddprun::tests

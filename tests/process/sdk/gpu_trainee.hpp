@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-/// What the scenarios of a rank with a fake GPU train.
+/// The model that scenarios of a rank with a fake GPU train.
 namespace ddprun::tests {
 
 using Values = std::vector<float>;

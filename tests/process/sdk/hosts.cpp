@@ -31,7 +31,7 @@ ddprun::Store store_of(const Workers& workers) {
     return ddprun::Store::connect(world, 30s);
 }
 
-/// As an agent does it. The ranks' incarnation has to be "life".
+/// Writes a death like an agent. The ranks' incarnation must be "life".
 void write_death(const Workers& workers, int rank) {
     auto store = store_of(workers);
     const auto key = ddprun::store_names::deaths("life", 0, 0);
@@ -102,7 +102,7 @@ TEST_CASE("sdk: ranks on several hosts get the same bits in every run") {
     }
 }
 
-// The limit of address space that keeps a rank from sharing is less than a sanitizer begins with.
+// The limit of address space with which a rank cannot share memory is too small for a sanitizer.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("sdk: ranks that cannot share memory are separate hosts") {
     run("some_calls", "a,a,a", {{"SDK_WORKER_NO_SHARING", "0,1,0"}});
@@ -131,8 +131,8 @@ TEST_CASE(
     std::size_t turn = 0;
     for (const auto& call : call_names()) {
         CAPTURE(call);
-        // A busy machine may take any time in some of them; a call that does not notice the loss,
-        // in all.
+        // A busy machine may take any time in some attempts; a call that does not notice the loss
+        // takes long in all.
         long long quickest = 1'000'000;
         for (int i = 0; i < 4 || (quickest >= 1000 && i < 12); ++i, ++turn) {
             const auto& hosts = places[turn % std::size(places)];
@@ -148,7 +148,7 @@ TEST_CASE(
             workers.await_line("ready");
             const auto killed_at = monotonic_ms();
             workers.kill(victim, SIGKILL);
-            write_death(workers, victim);  // connections that are being made do not break
+            write_death(workers, victim);  // a connection that is still being made cannot break
             long long slowest = 0;
             for (int rank = 0; rank < count_of(hosts); ++rank) {
                 if (rank == victim) continue;
@@ -168,7 +168,7 @@ TEST_CASE("sdk: a death that an agent reported ends a collective that would not 
     variables["DDPRUN_INCARNATION"] = "life";
     Workers workers(3, {"endless"}, variables);
     workers.await_line("ready");
-    // Its connections stay, as those of a machine without power do.
+    // Its connections stay open, like those of a machine without power.
     workers.kill(2, SIGSTOP);
 
     write_death(workers, 2);
@@ -233,7 +233,7 @@ TEST_CASE("sdk: a stopped rank on another host is named by the Timeout of all, l
             CHECK(workers.exit_code(rank) == timed_out);
             const auto& output = workers.output(rank);
             CAPTURE(output);
-            // The other rank of its host may be late too, in the call before.
+            // The other rank of its host may also be late, in the call before.
             CHECK(
                 (mentions(output, "late ranks " + std::to_string(victim) + " in call ") ||
                  mentions(output, "late ranks 2 3 in call ")));
@@ -263,9 +263,9 @@ TEST_CASE("sdk: when a message hangs, the Timeout names the stopped rank or its 
         CHECK(workers.exit_code(rank) == timed_out);
         const auto& output = workers.output(rank);
         CAPTURE(output);
-        // With others that are already in a later call, where only a root waits.
+        // The others may already be in a later call, in which only a root waits.
         const bool names_it = mentions(output, "late ranks ") && mentions(output, " 3 in ");
-        // The rank awaited with a message, or after one, may itself be waiting for that rank.
+        // The rank that was awaited with a message, or after one, may itself wait for that rank.
         const bool is_about_messages =
             mentions(output, " in message ") || mentions(output, ": barrier\n");
         CHECK((names_it || is_about_messages));
@@ -296,7 +296,7 @@ TEST_CASE("sdk: a rank of another release on another host is named at once") {
     world.incarnation = "life";
     world.node_addr = "127.0.0.1";
     auto store = ddprun::Store::connect(world, 30s);
-    // All that a rank of a release before has in common with this one.
+    // All that a rank of an earlier release has in common with this one.
     store.set(ddprun::store_names::round("life", 0, 0) + "group1/host_of/1", "elsewhere");
     std::string error;
     try {
@@ -314,13 +314,13 @@ TEST_CASE("sdk: a rank that dies while a mesh connects is named by all others in
     // A busy machine may take any time; a wait that nothing ends always takes ten seconds.
     long long quickest = 1'000'000;
     for (int i = 0; i < 3 && quickest >= 8000; ++i) {
-        // Of each pair the lower rank waits for the other to connect.
+        // In each pair the lower rank waits for the other to connect.
         auto variables = on_hosts("a,b,c,d,e,f,f");
         variables["DDPRUN_INCARNATION"] = "life";
         Workers workers(7, {"late_in_mesh"}, variables);
         workers.await_line("ready");
         auto store = store_of(workers);
-        // Of the group's first mesh of all ranks. Rank 0 has no addresses there yet.
+        // The addresses of the group's first mesh of all ranks. Rank 0 has none there yet.
         store.get("ddprun/life/0/0/group1/all/6", 30s);
         const auto killed_at = monotonic_ms();
         workers.kill(6, SIGKILL);

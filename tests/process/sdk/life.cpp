@@ -45,7 +45,7 @@ struct End {
     ddprun::agent::ErrorReport report;
 };
 
-/// Ends a worker in this way: its exit code as a shell shows it, and the error file that it left.
+/// Ends a worker in this way. Returns its exit code as a shell shows it, and its error file.
 End end_of(const std::string& how) {
     const TempDir folder;
     const auto file = folder / "error.json";
@@ -90,7 +90,7 @@ TEST_CASE("worker: std::terminate leaves its exception and a call stack in the e
 }
 
 TEST_CASE("worker: a fatal signal is in the error file, and still ends the process") {
-    // Sanitizers have handlers of their own behind ours, which exit with a code.
+    // Sanitizers have their own handlers, which run after the SDK's and exit with a code.
     const auto by_signal = [](int number) { return is_sanitized ? 0 : 128 + number; };
     struct Row {
         const char* how;
@@ -177,7 +177,7 @@ TEST_CASE("worker: ddprun passes its shutdown timeout to the workers") {
 
     job.signal(SIGTERM);
 
-    // Less the time before the worker saw it.
+    // Reduced by the time before the worker noticed the stop.
     job.wait_for_line("stopping within 7[2-7] s");
     job.wait_for_code();
 }
@@ -205,7 +205,7 @@ TEST_CASE("worker: the progress can be read from outside") {
 
 namespace {
 
-/// What read_calls.py prints about a folder.
+/// The output of read_calls.py for a folder.
 std::string read_calls(const std::string& folder) {
     Running::Options options;
     options.arguments = {"python3", DDPRUN_READ_CALLS, folder};
@@ -277,7 +277,7 @@ TEST_CASE("worker: the reader of calls names the rank behind and messages withou
     CHECK(has(text, "message 1 from rank 2 to rank 0: 3 int32: not received by its other end"));
     CHECK(!has(text, "ranks differ"));
 
-    // A torn line, of a rank whose disk was full, hides no trace but its own.
+    // A truncated line of a rank whose disk was full hides only that rank's trace.
     std::ofstream(folder.path() / "rank-1" / "calls.jsonl", std::ios::app)
         << "{\"queue\": \"coll\xff";
     const auto with_torn_line = read_calls(folder.path().string());

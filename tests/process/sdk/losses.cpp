@@ -27,7 +27,8 @@ bool mentions(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
 }
 
-/// Kills rank 1 of three at some moment of a mix of all calls; how long the others took to notice.
+/// Kills rank 1 of three at some moment in a mix of all calls. Returns how long the others took to
+/// notice.
 long long slowest_notice(std::chrono::microseconds moment) {
     Workers workers(3, {"endless_mix"});
     workers.await_line("ready");
@@ -46,7 +47,7 @@ long long slowest_notice(std::chrono::microseconds moment) {
     return slowest;
 }
 
-/// The same in one kind of call.
+/// The same in a single kind of call.
 long long slowest_notice_in(
     const std::string& call, const std::string& way, int count, int victim) {
     CAPTURE(way);
@@ -75,7 +76,7 @@ TEST_CASE("sdk: a rank killed in any call is named by the others of its host wit
     CAPTURE(seed);
     std::mt19937 random(seed);
     long long quickest = 1'000'000;
-    // A busy machine may take any time; a slow detection always does.
+    // A busy machine may take any time; a slow detection always takes long.
     for (int i = 0; i < 8 || (quickest >= bound && i < 40); ++i)
         quickest = std::min(quickest, slowest_notice(std::chrono::microseconds(random() % 20'000)));
     CHECK(quickest < bound);
@@ -87,8 +88,8 @@ TEST_CASE("sdk: in every kind of call, of 2 to 7 ranks, a killed rank is named b
     int turn = 0;
     for (const auto& call : call_names()) {
         CAPTURE(call);
-        // A busy machine may take any time in some of them; a call that does not notice the loss,
-        // in all.
+        // A busy machine may take any time in some attempts; a call that does not notice the loss
+        // takes long in all.
         long long quickest = 1'000'000;
         for (int i = 0; i < most_ranks - 1 || (quickest >= bound && i < 40); ++i, ++turn) {
             const int count = 2 + i % (most_ranks - 1);

@@ -52,8 +52,8 @@ void check_said(const Workers& workers, const std::vector<int>& ranks, const std
     }
 }
 
-/// These ranks end with a timeout, except for those that see before theirs that another one has
-/// ended. Returns their output.
+/// These ranks end with a timeout, except those that first notice the end of another rank. Returns
+/// their output.
 std::string said_at_timeout(Workers& workers, const std::vector<int>& ranks) {
     std::string said;
     bool has_timeout = false;
@@ -188,7 +188,7 @@ TEST_CASE("nccl: a launched call is in the GPU's queue before any wait") {
     Workers workers(3, {"gpu_in_flight"}, gpus.variables());
     workers.await_line("ready");
 
-    // Not even the first can end: the third rank never makes the calls.
+    // Not even the first call can complete: the third rank never makes the calls.
     CHECK(count_of("ncclAllReduce 100 ", gpus.calls()) == 2 * 3);
     workers.kill(2, SIGKILL);
 
@@ -290,7 +290,7 @@ TEST_CASE("nccl: an error that NCCL reports is a lost peer, with NCCL's text") {
     CHECK(workers.exit_codes() == all_of(peer_lost, 2));
     const auto both = workers.output(0) + workers.output(1);
     CAPTURE(both);
-    // A late rank may find that the other one has left because of it.
+    // A late rank may find that the other one has left because of the lateness.
     CHECK(mentions(both, "ncclRemoteError"));
 }
 
@@ -339,7 +339,7 @@ TEST_CASE("nccl: a stopped rank is named by the timeout") {
 
     const auto said = said_at_timeout(workers, {0, 2});
     CAPTURE(said);
-    // Where it stopped while it was sending, one of the others is a call behind and named as well.
+    // If it stopped while it was sending, one of the others is a call behind and is named too.
     const std::string words = "not done within the group's timeout; nothing was heard of rank";
     const auto at = said.find(words);
     REQUIRE(at != std::string::npos);
@@ -505,7 +505,7 @@ TEST_CASE("nccl: any call that fails with any result is reported, and both ranks
         const auto codes = workers.exit_codes();
         CAPTURE(workers.output(0));
         CAPTURE(workers.output(1));
-        // The second may have seen the first one's end before its own failure.
+        // The second rank may have seen the end of the first one before its own failure.
         CHECK((codes == "1 1" || codes == "1 10" || codes == "10 1"));
         CHECK(mentions(workers.output(0) + workers.output(1), name));
     }
@@ -541,7 +541,7 @@ TEST_CASE("nccl: a failed finalize or destroy does not affect what was done") {
 
             CAPTURE(failure);
             CHECK(workers.exit_codes() == "0 0");
-            // One that is half destroyed must not be aborted.
+            // A half destroyed communicator must not be aborted.
             const bool is_abort = mentions(gpus.calls(), "ncclCommAbort");
             CHECK(is_abort == (call == std::string{"ncclCommFinalize"}));
         }

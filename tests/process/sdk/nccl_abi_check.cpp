@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles only where worker_sdk/src/transports/nccl/nccl_abi.hpp is what nccl.h says.
+// Compiles only if worker_sdk/src/transports/nccl/nccl_abi.hpp agrees with nccl.h.
 #include "worker_sdk/src/transports/nccl/nccl_abi.hpp"
 
 #include <nccl.h>
@@ -50,7 +50,7 @@ static_assert(same(abi::Op::max, ncclMax));
 static_assert(same(abi::Op::min, ncclMin));
 static_assert(same(abi::Op::average, ncclAvg));
 
-// Ours is a beginning of theirs.
+// The SDK's struct is a prefix of NCCL's.
 static_assert(sizeof(abi::Config) <= sizeof(ncclConfig_t));
 static_assert(offsetof(abi::Config, size) == offsetof(ncclConfig_t, size));
 static_assert(offsetof(abi::Config, magic) == offsetof(ncclConfig_t, magic));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where NCCL is searched for, and the real one as far as it works without a GPU.
+// Where NCCL is searched for, and as much of the real NCCL as works without a GPU.
 #include "tests/process/support/skip.hpp"
 #include "tests/process/support/temp_dir.hpp"
 #include "worker_sdk/src/transports/nccl/library.hpp"

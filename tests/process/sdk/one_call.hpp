@@ -8,14 +8,14 @@
 
 namespace ddprun::tests {
 
-/// Every kind of call by name; "message" goes round a ring.
+/// Every kind of call by name; "message" passes a message around a ring.
 const std::vector<std::string>& call_names();
 
 /// Makes one kind of call, once.
 void make_call(const ProcessGroup& group, const std::string& name, std::size_t count);
 
-/// Makes one kind of call, small and large, until a rank dies. `in_flight`: how many before the
-/// first is waited for.
+/// Makes one kind of call, small and large, until a rank dies. `in_flight`: how many calls before
+/// the first is waited for.
 [[noreturn]] void repeat_call(
     const ProcessGroup& group, const std::string& name, std::size_t in_flight);
 

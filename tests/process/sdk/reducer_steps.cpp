@@ -68,7 +68,7 @@ TEST_CASE("sdk: buckets are reduced while the backward pass still runs") {
 
         fill(model, 2, static_cast<float>(group.rank()));
         model.mark_ready(2);
-        // The rest of the backward pass, which does not go on before the first bucket is there.
+        // The rest of the backward pass, which continues only when the first bucket is reduced.
         (*first)->wait(Work::Clock::now() + std::chrono::seconds(30));
         require(all_are(model, 2, 0.5F), "the first bucket is not averaged");
         model.mark_ready(1);

@@ -77,7 +77,7 @@ void train_step(Reducer& model, const std::uint64_t* batch, std::size_t count, c
     });
 }
 
-/// The parameters that `ranks` ranks end with, each taking its part of the global batch.
+/// The final parameters after training with `ranks` ranks, each with its part of the global batch.
 std::vector<float> trained(int ranks, const How& how) {
     std::vector<float> result;
     const auto complaints = on_ranks(ranks, [&](const ProcessGroup& group) {

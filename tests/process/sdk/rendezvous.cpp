@@ -103,7 +103,7 @@ TEST_CASE("worker: the rendezvous file of a killed run is ignored") {
     earlier.wait_for_code();
     REQUIRE_FALSE(std::filesystem::is_empty(folder.path()));
 
-    // The rank that would read the old file comes first.
+    // The rank that might read the old file starts first.
     std::vector<Running> ranks;
     auto second = join(numbered(url, 1, 2));
     ranks.push_back(join(numbered(url, 0, 2)));

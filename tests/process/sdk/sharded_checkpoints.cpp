@@ -69,13 +69,13 @@ void save_two(const fs::path& folder) {
     });
 }
 
-/// Of the newest set.
+/// The file in the newest set.
 fs::path file_of(const fs::path& folder, int index) {
     return folder /
            ("checkpoint-0000000000-000000000002.shard-" + std::to_string(index) + "-of-2.ddp");
 }
 
-/// The step that is loaded, and why newer sets were not; what is thrown.
+/// The loaded step, why newer sets were skipped, and the thrown error.
 struct Loaded {
     std::uint64_t step = 0;
     std::string passed_over;
@@ -237,7 +237,7 @@ TEST_CASE("sdk: a sharded checkpoint of another model is an error on all ranks")
 
 namespace {
 
-/// What a rank of `ranks` has of five values: as equal as can be, so of six ranks one has none.
+/// A rank's part of five values, divided as equally as possible: of six ranks one has none.
 struct Held {
     Held(int rank, int ranks) {
         const auto begin_of = [&](int n) {
@@ -330,7 +330,7 @@ TEST_CASE("sdk: a rank that cannot write its file is named on all ranks") {
             said = error.what();
         }
         require(mentions(said, "rank 1: cannot make the checkpoint folder"), said);
-        // The training goes on, and may save elsewhere.
+        // Training continues, and may save elsewhere.
         take_step(model, 0);
         model.save(ShardedFolder(folder.path / "good"), at(0, 2));
     });

@@ -35,7 +35,7 @@ bool is_narrow(const ShardedOptimizer::Options& options) {
     return options.parameter_type == ElementType::bfloat16;
 }
 
-/// What a rank keeps of one parameter when nothing is sharded.
+/// A rank's state of one parameter without sharding.
 struct Whole {
     std::vector<float> master, first, second;
 };
@@ -69,7 +69,7 @@ float as_parameter(const ShardedOptimizer::Options& options, float master) {
     return is_narrow(options) ? static_cast<float>(BFloat16(master)) : master;
 }
 
-/// Of a parameter of either type.
+/// The value of a parameter of either type.
 float value_at(const ShardedOptimizer& model, std::size_t parameter, std::size_t i, bool narrow) {
     return narrow ? static_cast<float>(model.param_bfloat16(parameter)[i])
                   : model.param(parameter)[i];
@@ -88,10 +88,10 @@ std::size_t memory_in_use(const std::string& field) {
     return 0;
 }
 
-/// How much more memory than before was in use at a time while it ran.
+/// The peak of additional memory that was in use while it ran.
 template <class Body>
 std::size_t peak_of(const Body& body) {
-    std::ofstream("/proc/self/clear_refs") << "5";  // the peak is what is in use now
+    std::ofstream("/proc/self/clear_refs") << "5";  // resets the peak to the present use
     const auto before = memory_in_use("VmRSS");
     body();
     return memory_in_use("VmHWM") - before;

@@ -21,8 +21,8 @@ void take_step(ShardedOptimizer& model, std::uint64_t number, float max_norm = 0
 /// All parameters, one after the other, as floats.
 std::vector<float> values_of(ShardedOptimizer& model);
 
-/// A training of `steps` steps in which each rank has and updates everything: a Reducer, and
-/// whole state on each rank.
+/// Trains `steps` steps in which each rank has and updates everything: a Reducer, and the whole
+/// state on each rank.
 std::vector<float> trained_unsharded(
     const ProcessGroup& group,
     const ShardedOptimizer::Options& options,
@@ -33,8 +33,8 @@ std::vector<float> trained_unsharded(
 /// difference in words; empty when all bits are equal.
 std::string difference_from_unsharded(const ProcessGroup& group);
 
-/// Saves a model of 16 Mi floats there, and loads it. In words, how much more memory than a tenth
-/// of the rank's shard that needs; empty when it needs no more.
+/// Saves a model of 16 Mi floats there, and loads it. Returns in words how much more memory than a
+/// tenth of the rank's shard that needed; empty when it was no more.
 std::string excess_memory_of_checkpoint(const ProcessGroup& group, const std::string& folder);
 
 }  // namespace ddprun::tests

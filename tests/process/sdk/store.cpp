@@ -39,7 +39,7 @@ World world_of_two_in(const test::TempDir& folder, int rank) {
         "file://" + folder.path().string() + "?world_size=2&rank=" + std::to_string(rank));
 }
 
-/// What every store does, remote or not.
+/// Checks the behaviour of every store, remote or not.
 void check_store(Store store) {
     CHECK_FALSE(store.check({"a"}));
     store.set("a", std::string("x\0y", 3));

@@ -7,7 +7,7 @@
 
 namespace ddprun::tests {
 
-/// A round's store on a free loopback port, on a thread of its own, as long as this lives.
+/// A round's store on a free loopback port, on a separate thread, for the lifetime of this object.
 class StoreThread {
 public:
     StoreThread();

@@ -48,7 +48,7 @@ inline Texts on_ranks(int size, const std::function<void(ProcessGroup)>& body) {
     return complaints;
 }
 
-/// For bodies: doctest's own checks are for the test's thread.
+/// For the bodies, since doctest's checks may only be used on the test's thread.
 inline void require(bool holds, const std::string& what) {
     if (!holds) throw Error(what);
 }

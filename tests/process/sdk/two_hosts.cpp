@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two hosts with a cable between them: a job of `ddprun` on both, its ranks in collectives.
-// The ranks notice that they are on different hosts only because they cannot share memory.
+// A job of `ddprun` on two hosts that are connected by a cable; its ranks are in collectives. The
+// ranks notice that they are on different hosts only because they cannot share memory.
 #include "tests/process/support/left_behind.hpp"
 #include "tests/process/support/network_pair.hpp"
 #include "tests/process/support/running.hpp"
@@ -72,7 +72,7 @@ struct Job {
         REQUIRE(::kill(pids[static_cast<std::size_t>(rank)], signal) == 0);
     }
 
-    /// The shared memory of a rank's group, as the kernel numbers it.
+    /// The ids of the shared memory of a rank's group.
     std::set<std::string> memory_of(int rank) const {
         std::ifstream maps(
             "/proc/" + std::to_string(pids[static_cast<std::size_t>(rank)]) + "/maps");
@@ -130,7 +130,7 @@ TEST_CASE("sdk: a rank that dies on another host of a job is named by every othe
         for (int rank = 1; rank < ranks_per_host; ++rank)
             job.b.wait_for_line(names_victim);
 
-        // Measured: some milliseconds. Nothing waits for a time limit.
+        // Measured: a few milliseconds. No time limit is involved.
         CHECK(std::chrono::steady_clock::now() - start < 60s);
         CHECK(job.a.wait_for_code() == 128 + SIGKILL);
         CHECK(job.b.wait_for_code() == 128 + SIGKILL);
@@ -142,8 +142,8 @@ TEST_CASE("sdk: when all ranks of a host die, those of the other name one of the
     if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
     Job job(2);
 
-    // Otherwise it would see the loss of the other one and end by itself. It still may: the agent
-    // continues what it stops, and can be quicker than the third signal.
+    // Otherwise it would see the loss of the other rank and end by itself. It still may: the agent
+    // continues processes that it stops, and may be faster than the third signal.
     job.kill(2, SIGSTOP);
     job.kill(3, SIGKILL);
     REQUIRE((::kill(job.pids[2], SIGKILL) == 0 || errno == ESRCH));
@@ -173,8 +173,8 @@ TEST_CASE("sdk: a cut cable between two hosts is a Timeout on both") {
 
     job.hosts.cut();
 
-    // The host that still has the store can see which ranks do not report there; a rank whose last
-    // report is a wait is not late.
+    // The host that still has the store can see which ranks do not report; a rank whose last report
+    // is a wait is not late.
     job.a.wait_for_line("^late ranks( 1)? in ");
     job.b.wait_for_line("^late ranks");
     job.hosts.heal();

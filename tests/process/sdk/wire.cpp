@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connections between hosts, in one process: what peers and other programs may send.
+// The connections between hosts, in one process: bytes that peers and other programs may send.
 #include "worker_sdk/src/transports/two_level_transport.hpp"
 #include "worker_sdk/src/transports/wire/mesh.hpp"
 #include "worker_sdk/src/transports/wire/schedule.hpp"
@@ -32,7 +32,7 @@ namespace {
 constexpr std::uint32_t tag = 77;
 const std::function<void()> nothing;
 
-/// A connection that takes a few bytes at a time.
+/// A connection that accepts only a few bytes at a time.
 struct Narrow {
     Descriptor near;
     Descriptor far;
@@ -42,13 +42,13 @@ struct Narrow {
         REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, both) == 0);
         near = Descriptor(both[0]);
         far = Descriptor(both[1]);
-        constexpr int bytes = 1;  // the kernel makes it the least that it has
+        constexpr int bytes = 1;  // the kernel raises it to its minimum
         for (const int socket : both)
             ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     }
 };
 
-/// Rank 0 of two in one exchange, whose peer is the test.
+/// Rank 0 of two in one exchange; the test acts as its peer.
 struct Alone {
     Narrow wire;
     Exchange exchange{0, 2};
@@ -94,7 +94,7 @@ struct Alone {
     }
 };
 
-/// Rank 0 of three, whose peers are the test.
+/// Rank 0 of three; the test acts as its peers.
 struct AmongThree {
     Narrow to_1;
     Narrow to_2;
@@ -118,7 +118,7 @@ struct AmongThree {
         plan(call, 0, 3, scratch, exchange);
     }
 
-    /// Rank 1 sends its header and so many bytes, takes so many, and ends.
+    /// Rank 1 sends its header and `sent` bytes, takes `taken` bytes, and ends.
     std::thread rank_1(std::size_t sent, std::size_t taken) {
         const auto header = header_of(call, tag, exchange.bytes_from(1));
         std::vector<std::byte> bytes(sizeof header + sent);
@@ -156,7 +156,7 @@ struct AmongThree {
     }
 };
 
-/// This process may have no more descriptors than that, as long as this lives.
+/// Limits the descriptors of this process during its life.
 class FewDescriptors {
 public:
     explicit FewDescriptors(rlim_t most) {
@@ -220,7 +220,7 @@ Meshes connected(int ranks) {
     return meshes;
 }
 
-/// Without a descriptor when it is refused.
+/// No descriptor when the connection is refused.
 Descriptor called(const PeerAddress& address) {
     Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in where{};
@@ -309,7 +309,7 @@ TEST_CASE("wire: another length in the same call, or a call that there is not, e
         CHECK(why_lost(one.run()) == "it has sent bytes of no call");
         CHECK(one.data == std::vector<std::int32_t>(1000, 1));
     }
-    // Bytes behind it go no further than the call's own would.
+    // Bytes after the header are not read further than those of the expected call.
     for (auto header : wrong) {
         header.count = 10;
         Alone one(Kind::broadcast, 10);
@@ -364,7 +364,7 @@ TEST_CASE("wire: a peer that sends a little all the time is late when the time i
 
 TEST_CASE("wire: a peer that ends while nothing can be sent to it yet is lost") {
     AmongThree rank(Kind::all_reduce, 3 << 18);
-    // It has sent as much as there is room for, and needs what rank 2 has not sent.
+    // It has sent as much as there is room for, and needs data that rank 2 has not sent.
     auto peer = rank.rank_1(512 << 10, 1 << 20);
     const auto end = rank.run(1min);
     peer.join();
@@ -469,7 +469,7 @@ TEST_CASE("wire: a peer that does not connect is late, one that does not listen 
     CHECK(late->kind == GroupError::Kind::timeout);
     CHECK(late->ranks == std::vector{1});
 
-    // It waits for no connection any more, and refuses those that come.
+    // It no longer waits for connections, and refuses new ones.
     const auto refused = meshes[1]->connect(addresses, {Mesh::Clock::now() + 1min, nothing});
     REQUIRE(refused);
     CHECK(refused->kind == GroupError::Kind::peer_lost);
@@ -577,7 +577,7 @@ TEST_CASE("wire: connections of other programs are closed, and keep no rank from
     std::vector<Descriptor> others;
     for (int i = 0; i < 40; ++i) {
         auto other = caller_of(addresses[0]);
-        // Silent ones, ones that send what is no greeting, and ones that do not know the token.
+        // Callers that are silent, that send an invalid greeting, or that do not know the token.
         struct {
             std::uint32_t version = 0x77697201;
             std::int32_t rank = 1;
@@ -603,7 +603,7 @@ TEST_CASE("wire: connections of other programs are closed, and keep no rank from
 TEST_CASE("wire: a peer that answers with another token is not one of the group") {
     auto meshes = listening(2);
     auto addresses = addresses_of(meshes);
-    // It was given another rank's address.
+    // It got another rank's address.
     addresses[0].token.fill(9);
     std::thread other([&] {
         const auto outcome = meshes[0]->connect(addresses, {Mesh::Clock::now() + 1min, nothing});

@@ -50,7 +50,7 @@ void expect(bool holds, const std::string& what) {
     std::exit(1);
 }
 
-/// The n-th of the words that a variable has for all ranks: "a,b,b".
+/// The n-th word of a variable that has one for every rank: "a,b,b".
 std::string own_word(const char* variable, int rank) {
     const char* text = std::getenv(variable);
     std::istringstream words(text ? text : "");
@@ -60,7 +60,7 @@ std::string own_word(const char* variable, int rank) {
     return word;
 }
 
-/// What the tests set for this rank, before it joins the others.
+/// Applies this rank's settings from the tests, before it joins the others.
 void prepare(int rank) {
     const auto host = own_word("SDK_WORKER_HOSTS", rank);
     if (!host.empty()) ::setenv("DDPRUN_HOST_ID", host.c_str(), 1);
@@ -100,8 +100,8 @@ void await_all_ranks(const World& world, ddprun::Store& store) {
     store.wait(keys, start_up_timeout);
 }
 
-/// A timeout bounds the joining too. A short one is about what comes later: it does not begin
-/// before all ranks are there.
+/// The timeout also limits joining. A short one is meant for later calls, so it starts only when
+/// all ranks are there.
 ProcessGroup join(const World& world, std::chrono::milliseconds timeout = 10min) {
     timeout = given_timeout(timeout);
     prepare(world.rank);
@@ -190,7 +190,7 @@ int sharded_memory(const World& world) {
     return 0;
 }
 
-/// Works in flight at the same time, in memory of the group's, waited for in another order.
+/// Several works in flight at the same time, in the group's memory, awaited in another order.
 int pipelined(const World& world) {
     const auto group = join(world);
     constexpr std::size_t count = 50'000;
@@ -210,7 +210,7 @@ int pipelined(const World& world) {
     return 0;
 }
 
-/// Every call there is, in sizes that take different ways through the transport.
+/// All kinds of calls, in sizes that the transport handles in different ways.
 int every_call(const World& world) {
     const auto group = join(world);
     for (const bool is_shared : {false, true})
@@ -246,7 +246,7 @@ int page_faults(const World& world) {
     return 0;
 }
 
-/// The same less often, for slow ways.
+/// The same with fewer calls, for slow transports.
 int some_calls(const World& world) {
     const auto group = join(world);
     for (const std::size_t count : {0u, 3u, 20'001u}) {
@@ -256,8 +256,8 @@ int some_calls(const World& world) {
     return 0;
 }
 
-/// Every call with every type once, the operations in turns: for so many ranks that each call takes
-/// long on a busy machine.
+/// Every call with every type once, with the operations in turns: for many ranks, when each call
+/// takes long on a busy machine.
 int few_calls(const World& world) {
     const auto group = join(world);
     for (std::size_t i = 0; i < 56; ++i) {
@@ -276,7 +276,7 @@ int messages(const World& world) {
     return 0;
 }
 
-/// The even or the odd ranks as this one is, down to the lowest that may be.
+/// The even or odd ranks, as this one is, from `lowest` on.
 std::vector<int> ranks_like(const World& world, int lowest) {
     std::vector<int> ranks;
     for (int rank = world.world_size - 1; rank >= lowest; --rank)
@@ -301,7 +301,7 @@ int sub_groups(const World& world) {
     return 0;
 }
 
-/// Even and odd ranks in groups of their own, the last first, and, of many, rank 0 in none.
+/// Even and odd ranks in separate groups, the last rank first; with many ranks, rank 0 in none.
 int splits(const World& world) {
     const auto group = join(world);
     const int lowest = world.world_size > 2 ? 1 : 0;
@@ -320,7 +320,7 @@ int splits(const World& world) {
         expect(same && same->rank() == half->rank(), "equal keys leave ranks as they are");
         check_all_reduce<float>(*same, 10, Op::sum);
     }
-    group.barrier().wait();  // or a rank without a color finalizes long before the others
+    group.barrier().wait();  // else a rank without a color might finalize long before the others
     return 0;
 }
 
@@ -385,8 +385,8 @@ int endless(const World& world) {
         group.all_reduce(values.data(), values.size()).wait();
 }
 
-/// Every kind of collective in turn, small and large, until a rank dies. `has_messages`: and now
-/// and then messages, which all ranks are done with before the next collective but a barrier.
+/// Every kind of collective in turn, small and large, until a rank dies. `has_messages`: now and
+/// then also messages, which all ranks complete before the next collective other than a barrier.
 int call_in_turns(const World& world, bool has_messages) {
     const auto group = join(world);
     group.barrier().wait();
@@ -408,7 +408,7 @@ int endless_mix(const World& world) {
     return call_in_turns(world, true);
 }
 
-/// One kind of call, of this group, of a sub-group of all, or several at once.
+/// One kind of call, in this group, in a sub-group of all ranks, or several at once.
 int endless_call(const World& world) {
     auto group = join(world);
     const std::string way = std::getenv("SDK_WORKER_WAY");
@@ -437,7 +437,7 @@ int first_one_missing(const World& world) {
     return 0;
 }
 
-/// Rank 0 comes to the first call that connects all ranks when it is allowed to.
+/// Rank 0 makes the first call that connects all ranks only when it is allowed to.
 int late_in_mesh(const World& world) {
     const auto group = join(world);
     group.barrier().wait();
@@ -462,8 +462,8 @@ int last_one_idle(const World& world) {
     return 0;
 }
 
-/// Rank 0 never makes the call, and stays until the others have ended. Rank 1 waits for what it
-/// would send, and rank 2, which comes two seconds late, for rank 1.
+/// Rank 0 never makes the call, and stays until the others have ended. Rank 1 waits for rank 0's
+/// data, and rank 2, which arrives two seconds late, for rank 1.
 int one_late_one_missing(const World& world) {
     const auto group = join(world);
     group.barrier().wait();
@@ -530,7 +530,7 @@ int dies_unasked(const World& world) {
     return 0;
 }
 
-/// Rank 1 never comes to create the group that the others create after a stop was announced.
+/// Rank 1 never joins the group that the others create after a stop was announced.
 int stopped_before_group(const World& world) {
     ddprun::should_stop();
     auto store = ddprun::Store::connect(world);
@@ -548,7 +548,7 @@ int late_and_dead(const World& world) {
     const auto group = join(world, 6s);
     group.barrier().wait();
     if (world.rank == 1) {
-        // Long enough for all others to time out; ends with the pipe of its output.
+        // Waits long enough for all others to time out; ends when its output's pipe is closed.
         pollfd closed{STDOUT_FILENO, 0, 0};
         ::poll(&closed, 1, 20'000);
         return 0;
@@ -582,7 +582,7 @@ int own_deadline(const World& world) {
         }
         return 1;
     }
-    // Never calls, and stays as long as it is waited for.
+    // Never makes the call, and stays as long as others wait for it.
     store.wait({"timed out"}, start_up_timeout);
     store.get("never", 1ms);
     return 1;
@@ -668,8 +668,8 @@ std::string error_of(const Call& call) {
     return "none";
 }
 
-/// What needs a thread that cannot be started fails with an error that names the limit, and what
-/// has some threads does with those.
+/// Operations that need a thread which cannot be started fail with an error that names the limit;
+/// operations that have some threads continue with those.
 int refused_threads(const World& world) {
     const auto group = join(world);
     using Indices = std::vector<std::uint64_t>;
@@ -679,7 +679,7 @@ int refused_threads(const World& world) {
     };
     Indices all(5000);
     std::iota(all.begin(), all.end(), std::uint64_t{0});
-    // Not all of these are started before the first has its sample.
+    // Not all of these threads are started before the first has its sample.
     ddprun::PrefetchingLoader<Indices> loader(all, load, {1, all.size(), all.size()});
     Indices loaded;
     while (const auto batch = loader.next())
@@ -717,7 +717,8 @@ int aborted(const World& world) {
     return 0;
 }
 
-/// What a stream has still to do to a buffer comes before the collective. On nccl, with a fake GPU.
+/// Earlier work of a stream on a buffer is performed before the collective. On nccl, with a fake
+/// GPU.
 float gradient(std::size_t step, std::size_t parameter, int rank) {
     return static_cast<float>(step * 16 + parameter * 4 + static_cast<std::size_t>(rank));
 }
@@ -770,8 +771,8 @@ int reducer(const World& world) {
 int inherited_sockets(const World& world) {
     const auto group = join(world);
     group.barrier().wait();
-    // A program started now (a data loader, a shell) inherits this process's standard streams and
-    // nothing else, or a peer's death would not be noticed while that program runs.
+    // A program that is started now (a data loader, a shell) must inherit only this process's
+    // standard streams; otherwise a peer's death would not be noticed while that program runs.
     const int sockets = std::system("exit $(ls -l /proc/self/fd | grep -c 'socket:')");
     expect(sockets == 0, "a program started by a rank inherits sockets");
     group.barrier().wait();
@@ -842,8 +843,8 @@ long long monotonic_ms() {
 }  // namespace
 
 #if defined(__SANITIZE_ADDRESS__)
-/// The leak check at the end crashes now and then on the thread storage of libraries that were
-/// opened at run time, if it is tracked.
+/// LeakSanitizer sometimes crashes on the thread storage of libraries that were opened at run time,
+/// if it tracks that.
 extern "C" const char* __asan_default_options() {
     return "intercept_tls_get_addr=0";
 }
@@ -862,7 +863,7 @@ int main(int, char** arguments) {
         }
         return scenarios.at(arguments[1])(World::from_environment());
     } catch (const ddprun::PeerLost& error) {
-        // So that a launcher does not take it for the root cause.
+        // Recorded, so that a launcher does not treat it as the root cause.
         ddprun::record_error(error);
         say("after " + std::to_string(monotonic_ms()) + " ranks" + listed(error.ranks()));
         say(std::string{"PeerLost: "} + error.what());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training program does besides training: joins the others, fails, stops, reports progress.
-// The first argument selects which.
+// A training program's interaction with its launcher: it joins the others, fails, stops, reports
+// progress. The first argument selects which.
 #include "ddprun/progress.hpp"
 #include "ddprun/record.hpp"
 #include "ddprun/stop.hpp"
@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Rank 0 leaves at once; its store must stay until the others have all they need.
+/// Rank 0 leaves at once; its store must stay until the others no longer need it.
 int join(const std::string& init_method, std::chrono::milliseconds timeout) {
     const auto world = ddprun::World::from(init_method);
     auto store = ddprun::Store::connect(world, timeout);
@@ -38,7 +38,8 @@ int join(const std::string& init_method, std::chrono::milliseconds timeout) {
     return 0;
 }
 
-/// One Store after the other: a rank may have its next one before another has left the last.
+/// One Store after the other: a rank may already have its next Store while another has not left its
+/// last one.
 int join_again(const std::string& init_method, int lives) {
     const auto world = ddprun::World::from(init_method);
     for (int life = 0; life < lives; ++life) {
@@ -66,7 +67,7 @@ void note_signal(int) {
     [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, text, sizeof text - 1);
 }
 
-/// Each line follows what it says; a line of the input lets it go on.
+/// Each line confirms a phase; an input line lets it continue.
 int show_phases() {
     const auto say = [](const char* line) {
         std::puts(line);
@@ -97,7 +98,7 @@ int show_phases() {
     }
 }
 
-/// "ask 5" and "saved 5", a line each, as they come from the input; what was asked is answered.
+/// Reads lines "ask 5" and "saved 5" from the input; prints the answer to each question.
 int ask_to_save() {
     std::string word;
     std::uint64_t step = 0;

@@ -18,7 +18,7 @@ namespace ddprun::tests {
 
 namespace {
 
-/// A worker that prints nothing for so long hangs.
+/// A worker that prints nothing for this long hangs.
 constexpr int longest_silence_ms = 60'000;
 
 int code_of(int status) {

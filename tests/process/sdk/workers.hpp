@@ -19,13 +19,13 @@ inline constexpr int timed_out = 11;
 inline constexpr int mismatched = 12;
 inline constexpr int misused = 13;
 
-/// The ranks of one world as processes: each is sdk_worker with a scenario, started with the
-/// variables a launcher would set, its output in a pipe. Kills what is left when it ends.
+/// The ranks of one world as processes: each is sdk_worker with a scenario, started with a
+/// launcher's variables, with its output in a pipe. The destructor kills processes that still run.
 class Workers {
 public:
     using Variables = std::map<std::string, std::string>;
 
-    /// `variables` are added to each rank's; one set to nothing is taken away.
+    /// `variables` are added to each rank's; an empty value removes a variable.
     Workers(int count, std::vector<std::string> scenario, const Variables& variables = {});
     Workers(const Workers&) = delete;
     Workers& operator=(const Workers&) = delete;
@@ -37,7 +37,7 @@ public:
     void kill(int rank, int signal);
     /// Waits for the end of a rank: its exit code, or 128 + signal.
     int exit_code(int rank);
-    /// Of all ranks, in order: "0 0 137".
+    /// The exit codes of all ranks, in order: "0 0 137".
     std::string exit_codes();
     /// Everything the rank has written to both outputs. Requires: `exit_code(rank)` was asked.
     const std::string& output(int rank) const { return ranks_[index(rank)].output; }
@@ -59,9 +59,9 @@ private:
     std::vector<Rank> ranks_;
 };
 
-/// Of the clock by which ranks print when they noticed a loss.
+/// The clock of the ranks' output about the time when they noticed a loss.
 long long monotonic_ms();
-/// That moment, in the output of a rank; 0 without one.
+/// That time, from the output of a rank; 0 if it printed none.
 long long moment_in(const std::string& output);
 
 }  // namespace ddprun::tests

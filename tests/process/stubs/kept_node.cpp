@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node without a rendezvous: keeper, agent, and one worker that is never asked to stop.
+// A node without a rendezvous: keeper, agent, and one worker that gets no stop signal.
 //
 //   kept_node [options] -- WORKER [ARGUMENTS...]
 //   --exit CODE        what the agent exits with on SIGTERM

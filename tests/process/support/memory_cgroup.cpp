@@ -23,7 +23,7 @@ bool write_text(const std::string& path, const std::string& text) {
 MemoryCgroup::MemoryCgroup(int limit_mebibytes) {
     const auto bytes = std::to_string(static_cast<long long>(limit_mebibytes) * 1024 * 1024);
     if (make("/sys/fs/cgroup/memory", "memory.limit_in_bytes", bytes)) {
-        // Else the rest goes to swap, and no process is killed.
+        // Otherwise the excess goes to swap, and no process is killed.
         write_text(folder_ + "/memory.memsw.limit_in_bytes", bytes);
         return;
     }
@@ -36,13 +36,13 @@ MemoryCgroup::MemoryCgroup(int limit_mebibytes) {
 
 MemoryCgroup::~MemoryCgroup() {
     if (folder_.empty()) return;
-    // Busy until the kernel is done with the last member.
+    // The folder is busy until the kernel has removed the last member.
     holds_within(fact_timeout, [&] { return ::rmdir(folder_.c_str()) == 0 || errno != EBUSY; });
 }
 
 bool MemoryCgroup::make(
     const std::string& parent, const std::string& limit_file, const std::string& limit) {
-    // Another name each time: one may be left of a test that was killed.
+    // A new name each time, since a killed test may have left one.
     auto folder = parent + "/ddprun-test-XXXXXX";
     if (::mkdtemp(folder.data()) == nullptr) return false;
     if (!write_text(folder + "/" + limit_file, limit)) {

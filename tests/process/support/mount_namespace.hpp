@@ -5,8 +5,8 @@
 
 namespace ddprun::test {
 
-/// Empty where a program can be given mounts of its own; otherwise the reason for a skip: it needs
-/// root, and a root that is a mount point, which that of a chroot need not be.
+/// Empty if a program can get its own mounts; else the reason for a skip. It needs root privileges
+/// and a root folder that is a mount point, which in a chroot it need not be.
 std::string why_no_mount_namespace();
 
 }  // namespace ddprun::test

@@ -23,7 +23,8 @@ void must_ip(std::initializer_list<std::string> arguments) {
 }
 
 void plug_in(const NetworkPair::Host& host, NetworkPair::Family family) {
-    // Another host with this address is not looked for: it would not be usable for a second.
+    // Skips the check for another host with this address, during which the address would be
+    // unusable for a second.
     if (family == NetworkPair::Family::v6)
         must_ip(
             {"-n", host.name, "address", "add", host.address + "/64", "dev", host.name, "nodad"});
@@ -36,7 +37,7 @@ void plug_in(const NetworkPair::Host& host, NetworkPair::Family family) {
 }  // namespace
 
 std::string NetworkPair::why_not() {
-    // `ip netns exec` makes one.
+    // `ip netns exec` creates a mount namespace.
     if (auto reason = why_no_mount_namespace(); !reason.empty()) return reason;
     const auto name = "ddpt" + std::to_string(::getpid());
     try {
@@ -56,7 +57,7 @@ NetworkPair::NetworkPair(Family family) {
     b_ = {"ddpb" + std::to_string(pid), network + "2"};
     must_ip({"netns", "add", a_.name});
     must_ip({"netns", "add", b_.name});
-    // Both ends are born inside: nothing of it is ever seen in the machine's own namespace.
+    // Both ends are created inside, so that nothing appears in the machine's own namespace.
     must_ip(
         {"link",
          "add",
@@ -79,7 +80,7 @@ NetworkPair::~NetworkPair() {
         ip({"netns", "delete", a_.name});
         ip({"netns", "delete", b_.name});
     } catch (const std::runtime_error&) {
-        // The test has its own findings; the next one uses other names.
+        // The test has its own checks; the next pair uses other names.
     }
 }
 

@@ -5,11 +5,11 @@
 
 namespace ddprun::test {
 
-/// Two hosts on one machine: network namespaces with a cable between them, removed at the end of
-/// the scope. Programs run in one through Running::Options::network_namespace.
+/// Two hosts on one machine: network namespaces connected by a cable, removed at the end of the
+/// scope. Programs run in one through Running::Options::network_namespace.
 class NetworkPair {
 public:
-    /// Empty where it can be made; otherwise the reason for a skip (it needs root).
+    /// Empty if it can be created; else the reason for a skip (it needs root).
     static std::string why_not();
 
     enum class Family { v4, v6 };

@@ -63,7 +63,7 @@ RawClient& RawClient::say(std::string_view bytes) {
         if (::poll(&ready, 1, static_cast<int>(longest.count())) == 0)
             throw std::runtime_error("the server does not read");
         const auto size = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-        // A server that has ended the connection is found out by hearing its end.
+        // That the server has ended the connection is detected when reading its end.
         if (size < 0 && errno != EAGAIN && errno != EINTR) return *this;
         if (size > 0) bytes.remove_prefix(static_cast<std::size_t>(size));
     }

@@ -10,7 +10,7 @@
 
 namespace ddprun::test {
 
-/// A TCP client that sends the bytes it is given, well-behaved or not. Blocking; what takes longer
+/// A TCP client that sends arbitrary bytes, valid or not. Blocking; an operation that takes longer
 /// than `fact_timeout` throws.
 class RawClient {
 public:
@@ -28,7 +28,7 @@ public:
     std::string hear_to_the_end();
     /// The connection ended by a reset, not in order.
     bool was_reset() const { return was_reset_; }
-    /// Nothing more will be said; the other direction stays open.
+    /// Ends this direction; the other one stays open.
     void end_of_speech();
 
     /// One control frame.
@@ -40,7 +40,7 @@ public:
     std::string socket_addr() const;
 
 private:
-    /// False at the end.
+    /// Returns false at the end.
     bool hear_more();
 
     int socket_ = -1;

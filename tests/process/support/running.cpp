@@ -61,7 +61,7 @@ std::string program_named(const std::string& name) {
     throw std::runtime_error("no program " + name + " on PATH");
 }
 
-/// What runs instead of the program when it needs a namespace or a terminal of its own.
+/// Wraps the command if it needs its own namespace or terminal.
 void wrap(std::vector<std::string>& command, std::vector<std::string> wrapper) {
     wrapper.insert(wrapper.end(), command.begin(), command.end());
     command = std::move(wrapper);
@@ -78,7 +78,7 @@ std::string stub_in_shell(const std::string& name) {
 }
 
 std::string program(const std::string& name) {
-    // Programs of that name that begin ours, as contained.sh makes them.
+    // Programs of that name that start the real ones, as contained.sh makes them.
     if (const char* const folder = std::getenv("DDPRUN_TEST_BIN_DIR"))
         if (auto other = std::string{folder} + '/' + name; ::access(other.c_str(), X_OK) == 0)
             return other;
@@ -178,14 +178,15 @@ void Running::read_available() {
                 continue;
             }
             if (size < 0 && (errno == EAGAIN || errno == EINTR)) break;
-            // End of file; a pseudo-terminal says EIO. It stays open for looking at its modes.
+            // The end of the output; a pseudo-terminal reports EIO. It stays open so that its modes
+            // can be read.
             if (stream.descriptor != terminal_) ::close(stream.descriptor);
             stream.descriptor = -1;
         }
     }
 }
 
-/// Until there is something to read, or the program ends, or the deadline.
+/// Waits until there is output, the program has ended, or the deadline has passed.
 void Running::wait_a_moment(std::chrono::steady_clock::time_point until) {
     using std::chrono::milliseconds;
     const auto left =

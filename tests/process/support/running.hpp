@@ -18,30 +18,30 @@ namespace ddprun::test {
 /// Paths of the programs of this build: stubs/NAME, and `ddprun` or `ddprun-rendezvous`.
 std::string stub(const std::string& name);
 std::string program(const std::string& name);
-/// The first as a word of a shell: the folder of the build may have a space in its name.
+/// The path of `stub` quoted for a shell, since the build folder may have a space in its name.
 std::string stub_in_shell(const std::string& name);
 
 /// A program that a test has started, in a session of its own.
 ///
-/// Nothing is read unless the test waits for something; a program that writes more than a pipe
-/// holds before that waits too. A wait that takes longer than its deadline throws, with
-/// everything the program has printed. A program that still runs at the end of the scope is killed
-/// (it alone: what it leaves behind is for the test to notice).
+/// Output is read only while the test waits for something; until then a program that fills its pipe
+/// blocks. A wait that takes longer than its deadline throws, with everything the program has
+/// printed. A program that still runs at the end of the scope is killed (only that process: the
+/// test must detect its leftovers).
 class Running {
 public:
     struct Options {
         std::vector<std::string> arguments;
-        /// Added to, or instead of, the test's own variables.
+        /// Added to the test's own variables, or overriding them.
         std::map<std::string, std::string> environment;
         bool has_clean_environment = false;
-        /// Empty: the test's own.
+        /// Empty: the test's own directory.
         std::string directory;
         /// Name of a network namespace to run in (network_pair.hpp).
         std::string network_namespace;
         /// stdin, stdout and stderr are a new pseudo-terminal, which is also the controlling one;
         /// all that appears on it is `out`.
         bool has_terminal = false;
-        /// Signals the program begins with ignored, as under nohup.
+        /// Signals that are ignored when the program starts, as under nohup.
         std::vector<int> ignored_signals;
     };
 
@@ -62,20 +62,21 @@ public:
     /// The pseudo-terminal, for looking at its modes.
     int terminal() const { return terminal_; }
 
-    /// The first line of stdout or stderr in which the ECMAScript pattern is found and that no
-    /// call has returned before, in whatever order the lines came. Lines come without their end.
+    /// Waits for the first line of stdout or stderr that matches the ECMAScript pattern and that no
+    /// earlier call has returned, whatever the order of the lines. Lines are returned without their
+    /// end.
     std::string wait_for_line(
         const std::string& pattern, std::chrono::milliseconds deadline = fact_timeout);
-    /// The same; the first number behind `words` (a fixed text) in that line.
+    /// The same; returns the first number after `words` (a fixed text) in that line.
     int wait_for_number(
         const std::string& words, std::chrono::milliseconds deadline = fact_timeout);
 
     agent::WorkerExit wait_for_exit(std::chrono::milliseconds deadline = fact_timeout);
-    /// What a shell would say in $?.
+    /// The value of $? in a shell.
     int wait_for_code(std::chrono::milliseconds deadline = fact_timeout);
     bool has_exited();
 
-    /// All that was read so far; after `wait_for_exit` all there is.
+    /// All output that was read so far; after `wait_for_exit` all there is.
     const std::string& out() const { return streams_[0].text; }
     const std::string& err() const { return streams_[1].text; }
 
@@ -83,9 +84,9 @@ private:
     struct Stream {
         int descriptor = -1;
         std::string text;
-        /// How much of it has become lines.
+        /// How many bytes have been split into lines.
         std::size_t split_bytes = 0;
-        /// Those that wait_for_line has not returned.
+        /// Lines that wait_for_line has not returned.
         std::list<std::string> lines;
     };
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-/// A test that cannot run here says so and returns:
+/// A test that cannot run here reports that and returns:
 ///
 ///   if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
 ///
@@ -12,7 +12,8 @@
 namespace ddprun::test {
 
 void skip(const std::string& reason);
-/// For what root cannot help with, as a container whose cgroups are read-only. Never a failure.
+/// For tests that cannot run even as root, as in a container with read-only cgroups. Never a
+/// failure.
 void skip_even_as_root(const std::string& reason);
 
 void set_test_name(const std::string& name);

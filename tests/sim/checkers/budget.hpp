@@ -12,9 +12,9 @@
 
 namespace ddprun::sim {
 
-/// The other half of invariant 5: no more restarts than were allowed, none for anything but a
-/// failure, and no failed job with restarts left. A job may continue as another incarnation when a
-/// server was started again: its restarts continue with it, or start from 0 if it is another job.
+/// The other half of invariant 5: no more restarts than allowed, none without a failure, and no
+/// failed job with restarts left. After a restart of the server a job may continue as another
+/// incarnation: its count of restarts continues, or starts from 0 if it is another job.
 class Budget {
 public:
     Budget(int max_restarts, std::vector<int> final_codes)
@@ -55,7 +55,7 @@ public:
     }
 
 private:
-    /// In this round's incarnation before it, and in all others.
+    /// Failures in this round's incarnation before the round, and in all other incarnations.
     int failures_before(
         const std::string& run_id, const std::string& incarnation, int round) const {
         const auto found = failed_.find(run_id);
@@ -67,7 +67,7 @@ private:
     }
 
     int max_restarts_;
-    /// After these there is no restart.
+    /// After these exit codes there is no restart.
     std::vector<int> final_codes_;
     /// By run id: incarnation and round.
     std::map<std::string, std::set<std::pair<std::string, int>>> failed_;

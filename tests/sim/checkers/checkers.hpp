@@ -33,7 +33,7 @@ public:
         if (is_elected_) endings_.on_worker_started(fact, complaints_);
         saves_.on_worker_started(fact);
     }
-    /// Servers are elected: what holds then is checked too.
+    /// Servers are elected: also checks the invariants of elections.
     void expect_election() { is_elected_ = true; }
     void on_elected(const ElectedSeen& fact) { leaders_.on_elected(fact, complaints_); }
     void on_act(const ActSeen& fact) { leaders_.on_act(fact, complaints_); }
@@ -65,13 +65,13 @@ public:
     void on_exit(const std::string& host, int exit_code) {
         outcomes_.on_exit(host, exit_code, complaints_);
     }
-    /// While it is so, no signal is due.
+    /// While this is set, no signal may be sent.
     void expect_no_signal(bool is_expected) { is_no_signal_due_ = is_expected; }
     void on_worker_signalled(const std::string& worker) {
         if (is_no_signal_due_)
             complaints_.push_back(worker + " is signalled although only the leader has changed");
     }
-    /// Something that no other checker sees.
+    /// Reports something that no other checker sees.
     void complain(std::string what) { complaints_.push_back(std::move(what)); }
 
     const Complaints& complaints() const { return complaints_; }

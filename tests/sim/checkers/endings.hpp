@@ -9,9 +9,9 @@
 
 namespace ddprun::sim {
 
-/// Where servers are elected: the end of a job that one node has got is never contradicted by a
-/// later leader. No worker of it starts any more, and a node that was a member at the end does not
-/// run another job under that id instead of getting it.
+/// With elected servers: once a node has got the end of a job, no later leader contradicts it. No
+/// worker of the job starts any more, and a node that was a member at the end gets that end instead
+/// of running another job under that id.
 class Endings {
 public:
     void on_worker_started(const WorkerStarted& fact, Complaints& complaints) {
@@ -33,7 +33,7 @@ public:
         member_of_.erase(fact.host);
     }
 
-    /// Lost by a leader that knows the end of the job: the node was a member then.
+    /// The member was lost by a leader that knows the end of the job: it was a member then.
     void on_lost(const LostSeen& fact) {
         if (ended_.contains(fact.incarnation)) turned_away_.insert({fact.host, fact.incarnation});
     }

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-/// What the checkers see: facts from outside the machines. Each checker keeps its own small model
-/// and complains when a fact does not fit it; none of them asks the code under test.
+/// The facts that the checkers see, from outside of the machines. Each checker has its own small
+/// model and complains when a fact contradicts it; none of them uses the code under test.
 namespace ddprun::sim {
 
 struct WorkerStarted {
@@ -25,7 +25,7 @@ struct WorkerStarted {
     int round() const { return assignment.round; }
 };
 
-/// What counts against the budget: a worker ended badly by itself, or a node does not reach the
+/// A failure that counts against the budget: a worker failed by itself, or a node cannot reach the
 /// store of its round.
 struct RoundFailed {
     std::string run_id;
@@ -39,7 +39,7 @@ struct ResultSeen {
     std::string run_id;
     std::string incarnation;
     control::JobResult result;
-    /// Since the begin of the history.
+    /// Since the beginning of the history.
     Instant at = Instant::max();
 };
 
@@ -48,23 +48,24 @@ struct ElectedSeen {
     std::string host;
     std::string run_id;
     std::uint64_t epoch = 0;
-    /// How often keys of jobs that were over had been erased: epochs begin again then.
+    /// How often the keys of finished jobs had been erased by then: after that, epochs start again.
     int erased_count = 0;
 };
 
-/// An elected server says something that only the job's leader may say.
+/// An elected server sends a message that only the job's leader may send.
 struct ActSeen {
     std::string host;
     std::string run_id;
-    /// Under which it acts.
+    /// The epoch under which it acts.
     std::uint64_t epoch = 0;
-    /// Of the leader's key in etcd at this moment; 0: no server has it.
+    /// The epoch of the leader's key in etcd at this moment; 0: no server has the key.
     std::uint64_t key_epoch = 0;
     int erased_count = 0;
     std::string what;
 };
 
-/// An elected server decides that a node is no member any more, and that the node is to know it.
+/// An elected server decides that a node is no longer a member, and that the node is to be
+/// notified.
 struct LostSeen {
     std::string host;
     std::string incarnation;

@@ -5,8 +5,8 @@
 
 namespace ddprun::sim {
 
-/// No moment of a job is counted twice, whichever servers it has had: the phases of its result are
-/// not longer together than the history. That none is left out is checked by `Server`.
+/// No moment of a job is counted twice, whichever servers it had: the phases of its result together
+/// are not longer than the history. `Server` checks that no moment is left out.
 class Ledgers {
 public:
     static void on_result(const ResultSeen& fact, Complaints& complaints) {

@@ -8,8 +8,8 @@
 
 namespace ddprun::sim {
 
-/// Half of invariant 5: every node that gets a result of a job gets the same one, members with the
-/// text of the worker that failed, and ends with the exit code that it names.
+/// Half of invariant 5: every node that gets a job's result gets the same one, members with the
+/// text of the failed worker, and exits with the exit code in it.
 class Outcomes {
 public:
     void on_result(const ResultSeen& fact, Complaints& complaints) {
@@ -43,7 +43,7 @@ private:
         return result;
     }
 
-    /// A node that is no member any more gets all but the text of the worker that failed.
+    /// A node that is no longer a member gets all but the text of the failed worker.
     static bool is_same(const control::JobResult& one, const control::JobResult& other) {
         const auto bare = without_text(one);
         if (one == other) return true;
@@ -51,7 +51,7 @@ private:
     }
 
     std::map<std::string, control::JobResult> results_;  ///< by incarnation
-    std::map<std::string, control::JobResult> given_;    ///< by host, the last
+    std::map<std::string, control::JobResult> given_;    ///< by host: the last one
 };
 
 }  // namespace ddprun::sim

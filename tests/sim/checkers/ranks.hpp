@@ -10,8 +10,8 @@
 
 namespace ddprun::sim {
 
-/// Invariant 1: in a round each rank is given once, all members got the same world size and store,
-/// and there is a multiple of `node_unit` nodes.
+/// Invariant 1: in a round each rank is assigned once, all members have the same world size and
+/// store, and the number of nodes is a multiple of `node_unit`.
 class Ranks {
 public:
     explicit Ranks(int node_unit) : node_unit_(node_unit) {}
@@ -46,7 +46,7 @@ public:
                 where + "group rank " + std::to_string(given.group_rank) + " on two hosts");
     }
 
-    /// The store of the round counted a worker. One more than there is room for?
+    /// The store of the round counted a worker; there must not be more than the world size.
     void on_arrived(
         const std::string& incarnation,
         const control::Assignment& given,
@@ -59,7 +59,7 @@ public:
                 " workers in the store of a world of " + std::to_string(given.world_size));
     }
 
-    /// A worker's wait for the others timed out, on a network that never failed.
+    /// A worker timed out while it waited for the others, although the network never failed.
     void on_waited_in_vain(
         const std::string& host,
         const std::string& incarnation,

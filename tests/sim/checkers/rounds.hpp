@@ -11,8 +11,8 @@
 
 namespace ddprun::sim {
 
-/// Invariants 2 and 3: round numbers only grow, and no worker starts while one of another round of
-/// its run id still lives, whatever its incarnation.
+/// Invariants 2 and 3: round numbers only grow, and no worker starts while a worker of another
+/// round of its run id lives, whatever its incarnation.
 class Rounds {
 public:
     void on_worker_started(const WorkerStarted& fact, Complaints& complaints) {
@@ -31,9 +31,9 @@ public:
         living_[{fact.host, fact.pid}] = fact;
     }
 
-    /// A daemon that was started again knows its jobs from their nodes. Nodes that join before one
-    /// of these is back begin a job of their own (docs/coordinator-decisions.md): the workers of the
-    /// old one are gone by the fence of their nodes, which is within the lease.
+    /// A restarted daemon learns its jobs from their nodes. Nodes that join before any node of an
+    /// old job has come back begin another job (docs/coordinator-decisions.md): the workers of the
+    /// old job have ended by the fence of their nodes, which is within the lease.
     void on_daemon_replaced(Instant now, Duration lease) {
         for (const auto& [worker, fact] : living_)
             unknown_until_[worker] = now + lease;
@@ -45,7 +45,7 @@ public:
         stuck_.erase({host, pid});
     }
 
-    /// Inside one call of the kernel: it does nothing, and cannot be killed.
+    /// The worker is inside a system call: it does nothing, and cannot be killed.
     void on_worker_stuck(const std::string& host, int pid) { stuck_.insert({host, pid}); }
 
     void on_host_asleep(const std::string& host) { asleep_.insert(host); }

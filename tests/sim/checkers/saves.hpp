@@ -12,8 +12,8 @@
 
 namespace ddprun::sim {
 
-/// A job whose result says that every rank has saved: they have, and what each saved last is the
-/// same step.
+/// When a job's result says that every rank has saved, then every rank has, and the step that each
+/// saved last is the same.
 class Saves {
 public:
     void on_worker_started(const WorkerStarted& fact) {

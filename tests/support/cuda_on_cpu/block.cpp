@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads of a block as fibers: one runs until it has to wait for the others, then the next.
+// Runs the threads of a block as fibers: one runs until it has to wait for the others, then the
+// next.
 #include "tests/support/cuda_on_cpu/kernel.hpp"
 #include "tests/support/cuda_on_cpu/warp.hpp"
 #include "worker_sdk/src/sanitizers.hpp"
@@ -16,9 +17,9 @@
 #include <string_view>
 #include <vector>
 
-// ThreadSanitizer, where it is, gets each of them as a thread, and what makes one come after the
-// other: nothing but what does so on a GPU. So it finds the races between a block's
-// threads. This file is compiled without it.
+// Presents each fiber as a thread to ThreadSanitizer, if that is used, with only the ordering that
+// a GPU guarantees. So it finds races between a block's threads. This file itself is compiled
+// without it.
 extern "C" {
 void* __tsan_create_fiber(unsigned flags) __attribute__((weak));
 void* __tsan_get_current_fiber() __attribute__((weak));
@@ -38,8 +39,8 @@ namespace {
 constexpr std::size_t stack_bytes = std::size_t{256} << 10;
 constexpr unsigned lanes_of_warp = 32;
 
-/// CUDA_ON_CPU_ORDER=backward: the last blocks and threads come first. What depends on the order
-/// gives other results then: a kernel that lacks a __syncthreads().
+/// CUDA_ON_CPU_ORDER=backward: the last blocks and threads run first. A kernel that depends on the
+/// order, for lack of a __syncthreads(), then gives other results.
 unsigned in_order(unsigned i, unsigned count) {
     static const bool is_backward = [] {
         const char* order = ::getenv("CUDA_ON_CPU_ORDER");
@@ -52,7 +53,7 @@ bool is_watched() {
     return __tsan_switch_to_fiber != nullptr;
 }
 
-/// What comes after `comes_after` of the same address comes after this.
+/// Orders this before a later `comes_after` with the same address.
 void comes_before(void* address) {
     if (is_watched()) __tsan_release(address);
 }
@@ -61,8 +62,8 @@ void comes_after(void* address) {
     if (is_watched()) __tsan_acquire(address);
 }
 
-/// While it lives ThreadSanitizer does not look at what this thread does: memory that is taken and
-/// given back here, say.
+/// While it lives, ThreadSanitizer ignores this thread, for example memory that is allocated and
+/// freed here.
 class Unseen {
 public:
     Unseen() {
@@ -79,7 +80,7 @@ public:
     }
 };
 
-/// Reused from block to block, and never given back: at most one per thread of a block.
+/// Reused from block to block, and never freed: at most one per thread of a block.
 struct Fiber {
     ucontext_t context{};
     jmp_buf left{};  ///< where it was
@@ -87,7 +88,8 @@ struct Fiber {
     void* watched = nullptr;  ///< ThreadSanitizer's
 };
 
-/// Without system calls, which a swapcontext makes each time; sanitizers understand only that.
+/// Switches without the system calls that swapcontext makes each time; sanitizers only support the
+/// latter.
 void leave(Fiber& from, Fiber& to) {
     if (ddprun::is_sanitized || is_watched()) {
         ::swapcontext(&from.context, &to.context);
@@ -99,8 +101,8 @@ void leave(Fiber& from, Fiber& to) {
     ::setcontext(&to.context);
 }
 
-/// Where threads wait until all of them are there. What they said in a turn stays until all
-/// of them have been in the next one.
+/// Threads wait here until all of them have arrived. The values of a turn stay until all have
+/// arrived in the next turn.
 struct Barrier {
     struct Turn {
         std::uint64_t values[lanes_of_warp]{};
@@ -155,13 +157,13 @@ private:
     Fiber home_;
     std::vector<std::unique_ptr<Fiber>> fibers_;
     std::vector<Fiber*> free_;
-    std::vector<Fiber*> ended_;  ///< in this block
+    std::vector<Fiber*> ended_;  ///< the fibers that have ended in this block
     std::uint64_t begin_ = 0;    ///< for what comes_before and comes_after
     std::uint64_t end_ = 0;
     Fiber* running_ = nullptr;
 };
 
-/// One per thread of the process, until that ends.
+/// One per thread of the process, kept until that thread ends.
 Block& block() {
     static thread_local Block* only = nullptr;
     if (!only) only = new Block;
@@ -255,8 +257,8 @@ void Block::switch_to(Fiber& fiber) {
     leave(*from, fiber);
 }
 
-/// A fiber runs threads that have not begun, one after the other: where threads do not wait for
-/// each other one fiber is enough. Watched, each thread has its own.
+/// A fiber runs threads that have not begun, one after the other: if threads do not wait for each
+/// other, one fiber is enough. With ThreadSanitizer each thread has its own fiber.
 void Block::fiber_main() {
     auto& here = block();
     for (;;) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// CUDA's words for the host's compiler, so that a .cu file means there what it means to nvcc.
-// Textures, cooperative groups, clusters and tensor cores are not among them.
+// CUDA's keywords for the host's compiler, so that a .cu file has the same meaning as for nvcc.
+// Textures, cooperative groups, clusters and tensor cores are not supported.
 
 #include "tests/support/cuda_on_cpu/kernel.hpp"
 #include "tests/support/cuda_on_cpu/math.hpp"
@@ -14,7 +14,7 @@
 #define __host__
 #define __constant__ static
 #define __managed__ static
-// A block's own: blocks of one launch run one after the other on one thread.
+// Shared memory of a block: blocks of one launch run one after the other on one thread.
 #define __shared__ thread_local
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)

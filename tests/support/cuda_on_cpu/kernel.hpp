@@ -22,26 +22,25 @@ struct Shape {
     std::size_t shared_bytes = 0;
 };
 
-/// What is known of a kernel, in this process or in a library of kernels.
+/// A kernel in this process or in a library of kernels.
 struct Kernel {
     const char* name;
     const std::size_t* argument_bytes;
     const bool* argument_is_pointer;
     std::size_t argument_count;
-    /// All blocks one after the other, the threads of a block in turns, always in the same order
-    /// (CUDA_ON_CPU_ORDER=backward: in the opposite one).
-    /// Ends the process with a line on stderr where threads would wait for each other for ever.
-    /// Any thread.
+    /// Runs all blocks one after the other, and the threads of a block in turns, always in the same
+    /// order (CUDA_ON_CPU_ORDER=backward: the opposite order). Ends the process with a line on
+    /// stderr when threads would wait for each other for ever. Any thread.
     void (*run)(const Kernel&, const Shape&, void** arguments);
     /// One thread of it.
     void (*run_thread)(void** arguments);
 };
 
-/// What a library of kernels is asked, by this name. Null: it has no such kernel.
+/// The function that a library of kernels exports by this name. Null: it has no such kernel.
 using Find = const Kernel* (*)(const char* name);
 inline constexpr const char* find_name = "cuda_on_cpu_find";
 
-/// Of the kernels that are linked into this program or library. Null: none has that name.
+/// Searches the kernels that are linked into this program or library. Null: none has that name.
 const Kernel* find(const char* name);
 
 /// `launch("scale", {{8}, {128}}, data, count, 0.5F)`: the arguments must have exactly the
@@ -58,7 +57,7 @@ bool launch(const char* name, const Shape& shape, Arguments... arguments) {
     return true;
 }
 
-/// For what `ddprun_emulate_kernels` writes.
+/// Used by the code that `ddprun_emulate_kernels` generates.
 void run(const Kernel& kernel, const Shape& shape, void** arguments);
 
 template <auto function>

@@ -10,8 +10,8 @@
 #include <limits>
 #include <type_traits>
 
-// CUDA's functions of numbers, beside what <math.h> has. The fast ones are exact here: a test
-// against them wants a tolerance.
+// CUDA's math functions that <math.h> does not have. The fast ones are exact here, so tests that
+// compare with a GPU need a tolerance.
 
 template <class A, class B>
 constexpr std::common_type_t<A, B> min(A a, B b) {

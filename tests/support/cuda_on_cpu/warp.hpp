@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-// What a thread of a block knows of itself, and what it does with the others.
+// A thread's position in its block, and its synchronization with the other threads.
 
 namespace cuda_on_cpu {
 
@@ -18,25 +18,25 @@ struct Place {
     dim3 grid_size;
 };
 
-/// Of the thread that runs now.
+/// The position of the thread that runs now.
 Place& place();
 
-/// Waits for all threads of the block that have not ended; the sum of what they say.
+/// Waits for all threads of the block that have not ended; returns the sum of their values.
 int sync_block(int value);
 
-/// What the lanes of one warp said in one call.
+/// The values of one warp's lanes in one call.
 struct Said {
     std::uint64_t values[32];
-    std::uint32_t lanes;  ///< those that said something
+    std::uint32_t lanes;  ///< the lanes that took part
     int lane;             ///< the caller's
 };
 
-/// Waits for the lanes of the mask.
+/// Waits for the lanes in the mask.
 Said sync_warp(std::uint32_t mask, std::uint64_t value);
 
 std::uint32_t lanes_that_run();
 
-/// Of a lane that is not there or has not taken part: all ones, NaN for a float.
+/// The value of a lane that does not exist or has not taken part: all ones, for a float NaN.
 template <class T>
 T said_by(const Said& said, int lane) {
     static_assert(sizeof(T) <= sizeof(std::uint64_t));
@@ -145,8 +145,8 @@ T __ldg(const T* from) {
     return *from;
 }
 
-// Other threads of the process may look at such words meanwhile (host memory that the device has
-// mapped), so they are atomic here too. CUDA's order of arguments.
+// Other threads of the process may read such words meanwhile (host memory that is mapped on the
+// device), so they are atomic here too. The order of arguments is CUDA's.
 enum {
     __NV_ATOMIC_RELAXED = __ATOMIC_RELAXED,
     __NV_ATOMIC_ACQUIRE = __ATOMIC_ACQUIRE,

@@ -8,8 +8,8 @@
 
 namespace ddprun::launcher {
 
-/// What `resolve` is given in tests. There are two files: the python of PATH, and train.py, which
-/// cannot be executed.
+/// The input of `resolve` in tests. Two files exist: the python in PATH, and train.py, which cannot
+/// be executed.
 inline SystemInfo a_machine(const Environment& environment = {}) {
     SystemInfo system;
     system.environment = environment;

@@ -75,7 +75,7 @@ Reducer::Options reducer_options(const DdpOptions& options) {
     result.first_bucket_bytes = options.first_bucket_bytes;
     result.bucket_bytes = options.bucket_bytes;
     result.find_unused = options.find_unused_parameters;
-    // As in PyTorch: without the whole order the gradients cannot be laid out by it.
+    // As in PyTorch: gradients can be laid out in backward order only if that order is complete.
     result.reorder = !options.find_unused_parameters;
     result.hook = options.hook;
     return result;

@@ -165,7 +165,7 @@ extern "C" int cuDevicePrimaryCtxRetain(void** context, int device) {
     return success;
 }
 
-/// Its objects stay: they are the process's.
+/// The objects in it stay, since they belong to the process.
 extern "C" int cuDevicePrimaryCtxRelease_v2(int device) {
     return is_device(device) ? success : invalid_device;
 }

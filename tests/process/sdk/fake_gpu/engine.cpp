@@ -16,7 +16,7 @@ void spoil(Capture& capture) {
     capture.is_invalid = true;
 }
 
-/// At every place the larger of both.
+/// Keeps the larger value at every index.
 void merge(Capture::Seen& into, const Capture::Seen& other) {
     into.resize(std::max(into.size(), other.size()));
     for (std::size_t lane = 0; lane < other.size(); ++lane)
@@ -68,8 +68,8 @@ CaptureMode& mode_of_thread() {
     return mode;
 }
 
-/// Signals are blocked in the thread: they are for the program's threads. It stops at the end of
-/// the process, when its data are destroyed.
+/// The thread blocks signals, which are for the program's threads. It stops at the end of the
+/// process, when its data is destroyed.
 void Engine::start() {
     static const bool once = [this] {
         sigset_t all;
@@ -150,7 +150,7 @@ bool Engine::is_idle(const Context& context) {
     });
 }
 
-/// The legacy stream waits for all streams that wait for it, and they for it.
+/// The legacy stream waits for all blocking streams, and they wait for it.
 void Engine::follow_legacy(Stream& stream) {
     auto& legacy = stream.context->legacy;
     if (stream.waits_for_legacy && !legacy->tasks.empty()) push_await(stream, reach(*legacy));

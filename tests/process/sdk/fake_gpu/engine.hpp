@@ -43,7 +43,7 @@ enum Status : int {
     capture_wrong_thread = 908,
 };
 
-/// A point of a stream, reached or not: what an event stands for.
+/// A point in a stream, reached or not: the state of an event.
 struct Moment {
     bool has_come = false;
     std::chrono::steady_clock::time_point time;
@@ -67,7 +67,7 @@ enum class CaptureMode { global, of_thread, relaxed };
 
 /// A capture in progress. A stream joins it by waiting for an event of it.
 struct Capture {
-    /// How much of each lane's work a lane comes after.
+    /// For each lane: how much of its work precedes this point.
     using Seen = std::vector<std::size_t>;
 
     std::shared_ptr<Graph> graph = std::make_shared<Graph>();
@@ -116,7 +116,7 @@ public:
         all_[handle] = std::move(object);
         return handle;
     }
-    /// Null: no such handle.
+    /// Null: the handle is unknown.
     T* find(void* handle) const {
         const auto found = all_.find(handle);
         return found == all_.end() ? nullptr : found->second.get();
@@ -145,13 +145,13 @@ public:
     std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
 
     std::shared_ptr<Stream> make_stream(Context& context, bool waits_for_legacy);
-    /// Null: no such stream.
+    /// Null: the handle is unknown.
     Stream* find_stream(void* handle);
     int destroy_stream(void* handle);
 
-    /// Into the stream, or into the graph that it captures.
+    /// Enqueues into the stream, or into the graph that it captures.
     int enqueue(Stream& stream, Work work);
-    /// Into the stream itself.
+    /// Always enqueues into the stream.
     void push(Stream& stream, Task task);
     int record(Stream& stream, Event& event);
     int await(Stream& stream, const Event& event);

@@ -70,7 +70,7 @@ Work copy_work(void* to, const void* from, std::size_t bytes) {
     };
 }
 
-/// From the current content of memory.
+/// Copies the content that the memory has at this time.
 Work copy_work(void* to, const std::shared_ptr<std::vector<char>>& from) {
     return [=] {
         return [=] {
@@ -107,7 +107,7 @@ int copy_to_device(DevicePointer to, const void* from, std::size_t bytes, void* 
     });
 }
 
-/// True in `waits`: the call returns when the copy is done, because the memory is pageable.
+/// Sets `waits` if the call must return only when the copy is done, because the memory is pageable.
 int copy_to_host(void* to, DevicePointer from, std::size_t bytes, void* stream, bool& waits) {
     return in_stream(stream, [&](Context&, Stream& into) -> int {
         if (!is_device_memory(pointer_of(from), bytes)) return invalid_value;
@@ -149,7 +149,7 @@ int remove_region(const void* data, bool is_host) {
     });
 }
 
-/// As in the real driver: when the device is idle.
+/// As in the real driver, memory is freed when the device is idle.
 int free_region(const void* data, bool is_host) {
     if (!data) return success;
     if (const int status = ask_for_synchronous()) return status;
@@ -183,7 +183,7 @@ extern "C" int cuMemAlloc_v2(DevicePointer* pointer, std::size_t bytes) {
     });
 }
 
-/// As in the real driver, and unlike cuMemFree: at once.
+/// As in the real driver, and unlike cuMemFree, it takes effect at once.
 extern "C" int cuMemUnmap(DevicePointer pointer, std::size_t) {
     return remove_region(pointer_of(pointer), false);
 }

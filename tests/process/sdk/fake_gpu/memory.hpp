@@ -5,7 +5,8 @@
 
 namespace fake_gpu {
 
-/// Whether kernels may be given that pointer: device memory, or pinned host memory. With the lock.
+/// Whether a pointer may be passed to kernels: device memory, or pinned host memory. Requires: the
+/// lock is held.
 bool is_device_memory(const void* data, std::size_t bytes);
 
 }  // namespace fake_gpu

@@ -97,7 +97,7 @@ std::shared_ptr<Arguments> take_arguments(const Kernel& kernel, void** arguments
     return taken;
 }
 
-/// The real driver would notice later, and fail all calls then.
+/// The real driver would only notice later, and then fail all calls.
 bool may_have(const Kernel& kernel, const Arguments& arguments) {
     for (std::size_t i = 0; i < kernel.argument_count; ++i) {
         if (!kernel.argument_is_pointer[i]) continue;
@@ -118,7 +118,7 @@ bool is_possible(const cuda_on_cpu::Shape& shape, int shared_bytes) {
            bytes <= static_cast<std::size_t>(shared_bytes);
 }
 
-/// Whether a run of that kernel is the one of FAKE_GPU_FAILS_IN.
+/// Whether this run of the kernel is the one in FAKE_GPU_FAILS_IN.
 bool fails_now(const Kernel& kernel) {
     const char* text = ::getenv("FAKE_GPU_FAILS_IN");
     if (!text) return false;

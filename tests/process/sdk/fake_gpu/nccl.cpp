@@ -78,10 +78,10 @@ struct Communicator {
     bool is_blocking = false;
     std::shared_ptr<std::atomic<bool>> is_aborted = std::make_shared<std::atomic<bool>>(false);
     std::shared_ptr<Turns> turns = std::make_shared<Turns>();
-    /// Held by each captured call as well, for as long as a graph has it.
+    /// Each captured call also holds it, as long as a graph contains the call.
     std::shared_ptr<const Held> held = std::make_shared<const Held>();
 
-    /// NCCL frees a communicator only when no graph has calls on it any more.
+    /// NCCL frees a communicator only when no graph contains calls on it.
     bool is_in_graph() const { return held.use_count() > 1; }
 };
 
@@ -354,7 +354,7 @@ extern "C" Result ncclCommSplit(
     note("ncclCommSplit " + std::to_string(color) + " by " + std::to_string(key));
     if (config->magic != 0xcafebeef || config->version < 21800 || config->blocking != 0)
         return Result::invalid_argument;
-    // NCCL takes NCCL_SPLIT_NOCOLOR too; but where such a split fails, it crashes.
+    // NCCL also accepts NCCL_SPLIT_NOCOLOR, but when such a split fails, it crashes.
     if (comm->split || comm->turns->now != comm->turns->given || color < 0)
         return Result::invalid_usage;
     *made = nullptr;
@@ -370,7 +370,7 @@ extern "C" Result ncclCommSplit(
     return Result::in_progress;
 }
 
-/// Of the ranks with the same color: how many precede a rank, and how many there are.
+/// Counts the ranks with the same color before a rank, and all of them.
 static std::unique_ptr<Communicator> part_of(const Split& split, int own_rank) {
     int rank = 0;
     int world = 0;
@@ -434,7 +434,7 @@ extern "C" Result ncclCommFinalize(Communicator* comm) {
 extern "C" Result ncclCommDestroy(Communicator* comm) {
     const auto failed = fake_gpu::injected_fault("ncclCommDestroy");
     if (!failed) note("ncclCommDestroy");
-    // Half destroyed: no call may use it again.
+    // It is half destroyed: no call may use it again.
     delete comm;
     return failed.value_or(Result::success);
 }
@@ -566,7 +566,7 @@ extern "C" Result ncclReduceScatter(
     return start(exchange, stream);
 }
 
-/// Outside of a group the call is a group of its own.
+/// Outside of a group, a call forms its own group.
 static Result in_group(
     Communicator* comm, void* stream, const std::function<void(Exchange&)>& add) {
     begin_group();

@@ -70,7 +70,7 @@ extern "C" int cudaMalloc(void** data, std::size_t bytes) {
 
 extern "C" int cudaMemcpy(void* to, const void* from, std::size_t bytes, int) {
     if (const int status = enter()) return status;
-    // Device memory is the process's memory: all directions are the same.
+    // Device memory is the process's memory, so all directions are the same.
     if (const int status = call("cuCtxSynchronize")) return status;
     for (std::size_t i = 0; i < bytes; ++i)
         static_cast<char*>(to)[i] = static_cast<const char*>(from)[i];

@@ -10,14 +10,14 @@
 /// (tests/support/cuda_on_cpu). Variables request faults (driver.cpp, nccl.cpp).
 namespace fake_gpu {
 
-/// A piece of work: called again and again until it says that it is done.
+/// A piece of work: called repeatedly until it returns that it is done.
 using Task = std::function<bool()>;
 
-/// Makes the task each time that it is to run: once, or at each launch of the graph that
-/// captured it.
+/// Makes the task each time it runs: once, or at each launch of the graph that captured it.
 using Work = std::function<Task()>;
 
-/// What libnccl asks of the driver beside CUDA's own functions, by this name. 0 or a CUresult.
+/// The function, beside CUDA's own, that libnccl gets from the driver by this name. Returns 0 or a
+/// CUresult.
 using Enqueue = int (*)(void* stream, const Work* work);
 inline constexpr const char* enqueue_name = "fake_gpu_enqueue";
 

@@ -91,7 +91,7 @@ TEST_CASE("processes of other users are not heard, root's and those of other pid
     CHECK(story.greets(1, "aaa").empty());
     story.comes(2, 50, 0);
     CHECK(story.greets(2, "aaa") == Lines{"give page caller=2 local_rank=0"});
-    // Here the number that they state themselves counts.
+    // Without a pid from the system, the pid in the greeting counts.
     story.comes(3, 0);
     CHECK(story.greets(3, "bbb", 1) == Lines{"give page caller=3 local_rank=1"});
     story.comes(4, 0);

@@ -104,7 +104,7 @@ TEST_CASE("what is no command is refused with the reason, and only that connecti
 TEST_CASE("a command that never ends is cut off at its limit") {
     Story story;
     story.comes(1);
-    // A frame may be longer on other connections.
+    // Frames of other connections may be longer.
     CHECK(story.says(1, std::string("\0\0\x7F\0", 4)).empty());
     CHECK(story.says(1, std::string(limits::max_command_bytes - 4, 'x')).empty());
     CHECK(

@@ -62,7 +62,7 @@ Sample at_rendezvous() {
         {{"_create_c10d_store", torch_folder + "distributed/rendezvous.py", 189}, trainer(5)});
 }
 
-/// The same process later, with what has changed.
+/// The same process at a later time, with changes.
 template <class Change>
 Sample later(Sample sample, Change change) {
     change(sample);
@@ -81,7 +81,7 @@ Site site_of(const Sample& before, const Sample& after) {
     return classify(before, after, 1s);
 }
 
-/// Nothing has changed.
+/// The site when nothing has changed.
 Site site_of(const Sample& sample) {
     return site_of(sample, sample);
 }
@@ -146,7 +146,7 @@ TEST_CASE("a collective's work is waited for in the script's own function") {
     CHECK(site_of(sample).site == "wait (train.py:33)");
     CHECK(activity_of(sample, on_the_processor(sample)) == Activity::busy);
 
-    // Not in a sleep, nor in the standard library's own locks.
+    // Neither a sleep nor the standard library's own locks count.
     const auto asleep = later(sample, [](Sample& each) { each.system_call = "read(2)"; });
     CHECK(site_of(asleep).activity == Activity::blocked);
     CHECK(site_of(asleep).site == "step (train.py:33)");
@@ -242,7 +242,7 @@ TEST_CASE("a process in one place that uses the processor or the disk is busy") 
     });
     CHECK(activity_of(before, hardly) == Activity::blocked);
 
-    // A loader that has ended takes its counters with it.
+    // When a loader ends, its counters vanish.
     const auto less = later(before, [](Sample& each) { each.io_bytes = 0; });
     CHECK(activity_of(before, less) == Activity::blocked);
 }
@@ -255,7 +255,7 @@ TEST_CASE("stopped and uninterruptible are states of both samples") {
     CHECK(activity_of(in_state('S'), in_state('T')) == Activity::blocked);
     CHECK(activity_of(in_state('D'), in_state('D')) == Activity::in_kernel);
     CHECK(activity_of(in_state('D'), in_state('S')) == Activity::blocked);
-    // A disk that is slow is used.
+    // A slow disk counts as used.
     const auto written = later(in_state('D'), [](Sample& each) { each.io_bytes += 9'000'000; });
     CHECK(activity_of(in_state('D'), written) == Activity::busy);
     CHECK(site_of(in_state('T')).site == "read_batch (loader.py:112)");

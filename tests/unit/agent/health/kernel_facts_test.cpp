@@ -29,7 +29,7 @@ TEST_CASE("a stat that is cut off anywhere is none, or whole") {
     const auto end_of_start = stat_text.find(" 22892544");
     for (std::size_t size = 0; size < end_of_start; ++size) {
         const auto cut = parse_stat(std::string_view{stat_text}.substr(0, size));
-        // A number may be cut in the middle; more is not there.
+        // A number may be cut in the middle; later fields are missing.
         if (cut) CHECK(cut->cpu_ticks == 185);
     }
     CHECK_FALSE(parse_stat(""));

@@ -29,7 +29,7 @@ Sample in_function(const std::string& function, std::uint64_t instruction = 1) {
     return sample;
 }
 
-/// As it spins in a wait for a GPU: a whole processor is used.
+/// Spinning in a wait for a GPU: it uses a whole processor.
 Sample synchronizing(Instant now) {
     Sample sample = in_function("synchronize");
     sample.threads[0].frames[0].file = "/v/lib/python3.11/site-packages/torch/cuda/__init__.py";
@@ -138,7 +138,7 @@ TEST_CASE("a look comes when the limit is over") {
     story.look({in_function("f")});
     for (int i = 0; i < 5; ++i)
         story.look({in_function("f")}, 5100ms);
-    // There for 25.5 s.
+    // It has been at this site for 25.5 s.
     CHECK(story.watch.look_at().value() < story.now + interval);
     CHECK(story.watch.look_at().value() >= story.now + 4500ms);
     story.watch.on_look_begun(story.now);

@@ -72,7 +72,7 @@ public:
         memory.put(address + 136, lines);
         return address;
     }
-    /// Called by the one before.
+    /// A frame that the previous frame called.
     std::uint64_t call(std::uint64_t code, std::uint64_t offset = 2, std::uint8_t owner = 0) {
         const auto frame = memory.add(80);
         memory.put(frame + 0, code);
@@ -185,7 +185,7 @@ TEST_CASE("a stack without an end, and one that is too deep, is cut") {
 
     CHECK(python.threads().threads.at(0).frames.size() == limits::max_python_frames);
 
-    // An endless list of frames that are none of a function.
+    // An endless list of frames that belong to no function.
     python.memory.put(frame + 70, std::uint8_t{3});
     CHECK(python.threads().threads.empty());
 }

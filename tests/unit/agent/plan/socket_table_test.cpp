@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint16_t store_port = 0x4E21;
 
-// As the kernel of a little-endian machine prints them: every test machine is one.
+// In the byte order of a little-endian machine, which every test machine is.
 const std::string table_4 =
     "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout "
     "inode\n"

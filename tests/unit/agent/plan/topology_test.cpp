@@ -38,7 +38,7 @@ TEST_CASE("what two lists share is found") {
 
 namespace {
 
-/// Bus numbers of what a program sees, "?" when that is not known.
+/// Bus numbers of the GPUs that a program sees; "?" when unknown.
 std::string seen(const std::optional<std::string>& visible_devices) {
     const auto gpus = visible_gpus(machine(two_sockets_eight_gpus).gpus, visible_devices);
     if (!gpus) return "?";

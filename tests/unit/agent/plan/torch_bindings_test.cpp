@@ -12,7 +12,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// As tests/interop/binding/ask_torch.py prints what PyTorch decides.
+/// In the form in which tests/interop/binding/ask_torch.py prints PyTorch's bindings.
 std::string our_bindings() {
     std::string text;
     for (const auto& [name, description] : all_machines) {

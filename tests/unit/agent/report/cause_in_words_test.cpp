@@ -174,7 +174,7 @@ TEST_CASE("the exception that ended a program is found in the end of its output"
             "KeyError: 1\n\nDuring handling of the above exception, another exception "
             "occurred:\n\n" +
             frames + "MyTimeout: 2\n") == "MyTimeout: 2");
-    // As PyTorch writes it where there is a process group.
+    // PyTorch's format when there is a process group.
     CHECK(
         exception_of(
             "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"t.py\", line 3\n"
@@ -209,14 +209,14 @@ TEST_CASE("an exception is the end of its program unless other lines follow it")
     const Case cases[] = {
         {thrown, true},
         {thrown + "\n", true},
-        // The message goes on.
+        // The message continues on further lines.
         {thrown + "\tsize mismatch for fc.weight\n  and for fc.bias\n", true},
         {thrown + "CUDA kernel errors might be asynchronously reported at some other API call\n"
                   "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
                   "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n\n",
          true},
         {thrown + "Last error:\nncclSystemError: System call failed\n", true},
-        // What follows while the interpreter ends.
+        // Output while the interpreter ends.
         {thrown + "Exception ignored in: <function f>\n" + frames + "TypeError: y\n", true},
         {thrown + "Exception in thread Thread-1 (f):\n" + frames + "TypeError: y\n", true},
         {thrown + "Error in atexit._run_exitfuncs:\n" + frames + "TypeError: y\n", true},
@@ -228,11 +228,11 @@ TEST_CASE("an exception is the end of its program unless other lines follow it")
                   "resource_tracker: 1 leaked semaphore\n  warnings.warn('leaked')\n",
          true},
         {thrown + "terminate called without an active exception\n", true},
-        // PyTorch's hook writes these, and only of what no line of the program caught.
+        // Written by PyTorch's hook, which only sees exceptions that the program did not catch.
         {"[rank3]: " + std::string{"Traceback (most recent call last):\n[rank3]:   File \"t.py\", "
                                    "line 3\n[rank3]: ValueError: x\n[rank3]: more of it\nbye\n"},
          true},
-        // It was caught, or may have been.
+        // The program caught it, or may have.
         {thrown + "batch skipped\n", false},
         {thrown + "step 7: loss 0.1\n" + "cannot open data\n", false},
         {thrown + "\nusage: t.py\nt.py: error: no data\n", false},

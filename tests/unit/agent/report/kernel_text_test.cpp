@@ -52,7 +52,7 @@ TEST_CASE("a container with its part of the hierarchy mounted strips what lies a
     CHECK(
         find_memory_cgroup("9:memory:/docker/abc/sub\n", mounts) ==
         MemoryCgroup{1, "/sys/fs/cgroup/memory/sub", "/sys/fs/cgroup/memory"});
-    // Not below what is mounted: the mount is all that can be seen.
+    // The cgroup is not below the mounted one, so only the mount is visible.
     CHECK(
         find_memory_cgroup("9:memory:/docker/abcdef\n", mounts) ==
         MemoryCgroup{1, "/sys/fs/cgroup/memory", "/sys/fs/cgroup/memory"});
@@ -75,7 +75,7 @@ TEST_CASE("no cgroups, or nonsense, is no answer") {
 TEST_CASE("kills for lack of memory are counted by both versions") {
     CHECK(oom_kill_count("low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n") == 2);
     CHECK(oom_kill_count("oom_kill_disable 0\nunder_oom 0\noom_kill 7\n") == 7);
-    // Before Linux 4.13.
+    // The format before Linux 4.13.
     CHECK_FALSE(oom_kill_count("oom_kill_disable 0\nunder_oom 0\n"));
     CHECK_FALSE(oom_kill_count("oom_kill many\n"));
     CHECK_FALSE(oom_kill_count(""));

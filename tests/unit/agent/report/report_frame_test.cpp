@@ -12,7 +12,7 @@ namespace {
 
 const FramedReport report{7, false, "{\"exit_code\":7}\n", "ddprun: job failed\n  exit code 7\n"};
 
-/// The output that is left when the bytes come in pieces of this size.
+/// The remaining output when the bytes arrive in pieces of this size.
 std::string read_in_pieces(FrameReader& reader, std::string_view bytes, std::size_t size) {
     std::string output;
     for (; !bytes.empty(); bytes.remove_prefix(std::min(size, bytes.size())))

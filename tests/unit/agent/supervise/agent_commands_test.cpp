@@ -25,7 +25,7 @@ void join_server(Story& story, int version) {
     story.hears(a_welcome());
 }
 
-/// The same, by a server of this release, and its workers run.
+/// The same with a server of this release, and with running workers.
 void run_workers(Story& story) {
     join_server(story, 2);
     story.hears(an_assignment());
@@ -49,7 +49,7 @@ TEST_CASE("a commanded stop: the workers get SIGTERM, and the server is to end t
     story.is(A::StopCommanded{by});
     CHECK(story.asked().empty());
 
-    // The server's order to stop is no news.
+    // The server's order to stop is expected then.
     auto stop = a_stop();
     stop.reason = stop.root_cause.reason = by;
     stop.grace = 5s;
@@ -60,7 +60,7 @@ TEST_CASE("a commanded stop: the workers get SIGTERM, and the server is to end t
     CHECK(story.asked_for<G::KillSession>().size() == 2);
     story.all_exit(by_sigkill);
     story.has_no_leftovers();
-    // The other nodes have their grace before there is a result.
+    // There is no result before the other nodes' grace has passed.
     story.pass(2s);
     CHECK(story.agent.phase() == Phase::joining);
     ctl::Cause cause;
@@ -118,13 +118,13 @@ TEST_CASE("a commanded stop of a node that leaves alone ends the job after all")
     CHECK(story.agent.fate() == A::Fate::job_ends);
     REQUIRE(story.said<ctl::Leave>().size() == 1);
     CHECK(story.said<ctl::Leave>().back() == ctl::Leave{by, SIGTERM, true, 5s});
-    // The workers have their SIGTERM, and now a shorter grace.
+    // The workers have already got SIGTERM; now their grace is shorter.
     CHECK(story.asked_for<G::SignalLeader>().empty());
     story.pass(5s);
     CHECK(story.asked_for<G::KillSession>().size() == 2);
     story.all_exit(by_sigkill);
     story.has_no_leftovers();
-    // A node that leaves alone would have ended by then.
+    // A node that leaves alone would have ended by now.
     story.pass(2s);
     CHECK(story.agent.phase() == Phase::joining);
 }

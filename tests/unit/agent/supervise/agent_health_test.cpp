@@ -23,7 +23,7 @@ AgentConfig checked() {
     return config;
 }
 
-/// It has been found fit at its start, and joined.
+/// Its first check succeeded, and it joined.
 void join(Story& story) {
     story.is(A::Began{});
     story.is(A::HealthChecked{Answer::fit, ""});
@@ -42,7 +42,7 @@ void run_workers(Story& story) {
     story.asked();
 }
 
-/// One of its workers has failed, and none is left.
+/// One of its workers has failed, and none runs any more.
 void end_with_failure(Story& story) {
     story.is(A::WorkerExited{1, crash});
     story.is(A::FailureExplained{0, 1, "", "", false});
@@ -141,7 +141,7 @@ TEST_CASE("a node that a failure has shown to be unfit leaves, and ends with 89"
         story.agent.node().host + " is unfit: GPU 3 has ECC errors");
     CHECK(story.asked_for<A::NoteUnfit>().size() == 1);
 
-    // The job ends meanwhile: its result says nothing of this node.
+    // The job ends meanwhile, with a result that does not mention this node.
     story.hears(ctl::JobResult{ctl::Outcome::failed, std::nullopt, 3});
     CHECK(story.report().exit_code == 89);
 }

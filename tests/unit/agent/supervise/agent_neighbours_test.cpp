@@ -29,7 +29,7 @@ ctl::Assignment with_neighbours(int round = 0) {
     return assignment;
 }
 
-/// One agent of three, and what its neighbours say.
+/// One of three agents, and the answers of its neighbours.
 struct Circle : Story {
     explicit Circle(bool is_hosted = false) : Story(a_config(3)), is_hosted_(is_hosted) {}
 
@@ -49,7 +49,7 @@ struct Circle : Story {
         return *this;
     }
     Circle& running_with_neighbours() { return running_with(PeerAnswer{Kind::elsewhere, -1}); }
-    /// Only its neighbours hear it; they answer this each time.
+    /// Only its neighbours hear it, and give this answer each time.
     void is_cut_off(Duration length, const std::optional<PeerAnswer>& answer) {
         const auto end = clock + length;
         while (agent.next_deadline() && *agent.next_deadline() <= end) {
@@ -275,7 +275,7 @@ TEST_CASE("a resume reports again how many are in reach: the server may be anoth
     story.gets_through();
     REQUIRE(story.said<ctl::Resume>().size() == 1);
     CHECK(story.said<ctl::Resume>()[0].reached == 2);
-    // What was not reported to it does not count.
+    // Neighbours that were not reported to it do not count.
     Circle other;
     other.joined().hears(with_neighbours());
     other.is_answered(PeerAnswer{Kind::elsewhere, -1});
@@ -293,7 +293,7 @@ TEST_CASE("a node that is cut off for a moment comes back to the ddprun that hos
     REQUIRE(story.stopped_at.size() == 1);
     story.all_exit(by_sigkill);
     story.has_no_leftovers();
-    // Its own silence is no sign that the host is gone.
+    // Its own silence does not show that the host is gone.
     REQUIRE(story.agent.phase() == Phase::joining);
     story.is(A::StoreOpened{second_store});
     story.pass(1s);

@@ -144,7 +144,7 @@ TEST_CASE("ranks that wait at a proposed step are released when they are stopped
     const auto shown = story.asked_for<A::ShowSave>();
     REQUIRE(shown.size() == 1);
     CHECK(shown.front().save == ctl::SavePoint{1, 8, ctl::SaveState::cancelled});
-    // What holds for the others is still known.
+    // Facts about the other nodes are kept.
     story.comes_back();
     CHECK(story.said<ctl::Resume>().front().save == ctl::SavePoint{1, 8});
 }
@@ -236,14 +236,14 @@ TEST_CASE("a save point is shown to the ranks once, and answered whenever it is 
     CHECK(story.said<ctl::SaveReport>().front().asked == 7);
     CHECK(story.said<ctl::SaveReport>().front().waiting == 0);
     story.asked();
-    // Steps that go on are no news.
+    // Growing steps need no report.
     story.is(A::SavesRead{3, {{0, 8}, {1, 7}}});
     CHECK(story.said<ctl::SaveReport>().empty());
     story.hears(order(1, 8, ctl::SaveState::proposed));
     CHECK(story.asked_for<A::ShowSave>().empty());
     CHECK(story.said<ctl::SaveReport>().size() == 1);
     story.asked();
-    // An older one that comes late.
+    // An older order that arrives late.
     story.hears(order(2, 9, ctl::SaveState::proposed));
     story.asked();
     story.hears(order(1, 8, ctl::SaveState::agreed));
@@ -260,7 +260,7 @@ TEST_CASE("what the ranks do about a save point is reported") {
     ctl::SaveReport report{3, 1, 7, 2, 1, 0, 0, 8, 8, 0, false};
     CHECK(story.said<ctl::SaveReport>().front() == report);
     story.asked();
-    // It has ended because it had saved.
+    // The worker ended because it had saved.
     story.is(A::WorkerExited{0, success});
     REQUIRE(story.said<ctl::SaveReport>().size() == 1);
     report.saved = 2;
@@ -326,7 +326,7 @@ TEST_CASE("a result that every rank has saved is this node's result") {
     stop.root_cause.kind = ctl::Cause::Kind::cancelled;
     story.hears(stop);
     CHECK(story.is_stopping());
-    // The time for the save is over meanwhile.
+    // The time for the save ends meanwhile.
     story.pass(16s);
     CHECK(story.said<ctl::Leave>().empty());
     story.all_exit(by_sigterm);
@@ -415,7 +415,8 @@ TEST_CASE("before the end of an allocation a notice is given, in any round of th
     CHECK(story.said<ctl::Notice>().front().reason == "the end of the allocation on here");
     CHECK(story.said<ctl::Notice>().front().left == 120s);
     story.asked();
-    // A worker fails, and there is another round: the server knows, also one that has forgotten.
+    // A worker fails, and there is another round: the server knows that, even one that has
+    // forgotten the save.
     story.is(A::WorkerExited{0, crash});
     story.is(A::FailureExplained{3, 0, "", "", false});
     story.is(A::WorkerExited{1, by_sigterm});

@@ -58,7 +58,7 @@ TEST_CASE("a server that says hello and does not answer the join is asked again"
 
     story.pass(limits::handshake_timeout);
 
-    // The store of that join may be known to others.
+    // Other nodes may know the store of that join.
     CHECK(story.asked_for<A::CloseLink>() == std::vector{A::CloseLink{1}});
     CHECK(story.asked_for<A::CloseStore>() == std::vector{A::CloseStore{first_store}});
     CHECK(story.asked_for<A::OpenStore>().size() == 1);
@@ -297,7 +297,7 @@ TEST_CASE("a crash before the stop came is reported when no root cause is known"
 
 namespace {
 
-/// Of two nodes, this one's the second.
+/// An assignment for two nodes; this node is the second.
 ctl::Assignment an_assignment_of_two() {
     auto assignment = an_assignment(2);
     assignment.group_rank = 1;
@@ -320,7 +320,7 @@ TEST_CASE("the other workers are notified of a death before any process is signa
 
     story.is(A::WorkerExited{1, by_sigkill});
     CHECK(story.asked() == Effects{A::ExplainFailure{2, 1}, notice_of_rank(5)});
-    // The server stops the other nodes: the report to it does not come before either.
+    // The server stops the other nodes, so the report to it must not come earlier either.
     story.is(A::FailureExplained{2, 1, "", "", false});
     CHECK(story.asked().empty());
 
@@ -1054,7 +1054,7 @@ TEST_CASE("a server that falls silent while nothing runs is waited for only so l
         else
             story.joined();
 
-        // The second connection gets no answer either: nothing is closed or refused.
+        // The second connection gets no answer either, but is neither closed nor refused.
         story.pass(25s);
         if (has_succeeded) story.has_no_leftovers();
 
@@ -1143,7 +1143,7 @@ TEST_CASE("a node that is refused for now tries again at the time that the serve
 
     const auto connects = story.asked_for<A::Connect>();
     REQUIRE(connects.size() == 1);
-    // The server answers; what waits for an answer in vain begins again.
+    // The server answers; a wait for an answer that does not come begins again.
     CHECK(connects[0].unanswered_for == 1s);
 }
 
@@ -1262,7 +1262,7 @@ TEST_CASE("nothing follows the end, also when something else was due at that mom
     story.running();
     story.is(A::Signalled{SIGINT});
     story.all_exit(by_sigterm);
-    // A grandchild does not go; counting it again falls due with the end of the timeout.
+    // A grandchild does not end; it is counted again at the end of the timeout.
     story.is(A::LeftoversCounted{1});
     story.is(A::Signalled{SIGINT});
     story.asked();
@@ -1355,7 +1355,7 @@ TEST_CASE("every event has an answer in every phase of an agent") {
         story->asked();
         return story;
     };
-    // StoreOpened, WorkerSpawned and WorkerExited answer an order and are tried where it was given.
+    // StoreOpened, WorkerSpawned and WorkerExited answer an order, so they are only tried after it.
     const auto events = [](const Story& story) {
         const int link = story.link;
         return std::vector<Agent::Event>{
@@ -1411,7 +1411,8 @@ TEST_CASE("every event has an answer in every phase of an agent") {
             A::HealthChecked{A::HealthChecked::Answer::unfit, "ECC errors"},
             A::DeadlinePassed{}};
     };
-    // A sanitizer sees each event as the first and as the second one, other builds every pair.
+    // With a sanitizer each event is tried as the first and as the second one, in other builds
+    // every pair.
     constexpr std::size_t step = is_sanitized ? 5 : 1;
     for (const auto phase :
          {Phase::joining,
@@ -1420,7 +1421,7 @@ TEST_CASE("every event has an answer in every phase of an agent") {
           Phase::succeeded,
           Phase::stopping,
           Phase::done}) {
-        // The same in every story that led to this phase: of one connection and one node.
+        // The same set for every story that led to this phase, with one connection and one node.
         const auto possible = events(*in_phase(phase));
         for (std::size_t first = 0; first < possible.size(); ++first)
             for (std::size_t second = first % step; second < possible.size(); second += step) {

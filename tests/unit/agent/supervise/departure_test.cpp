@@ -28,7 +28,7 @@ TEST_CASE(
         {true, false, false, true, Step::release_server},
         {true, false, true, false, Step::release_server},
         {true, false, true, true, Step::wait_for_nodes},
-        // The idle time may be the end of an earlier lead.
+        // The idle time may be at the end of an earlier leadership.
         {true, true, true, true, Step::wait_for_nodes},
     };
     for (const auto& c : cases) {

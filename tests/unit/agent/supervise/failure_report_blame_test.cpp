@@ -42,16 +42,16 @@ TEST_CASE("each exit is blamed by how it ended, on what was asked of it, on what
         {"SIGTERM", {by_sigterm, running, false, unknown}, Blame::perhaps_signalled},
         {"SIGINT", {by_sigint, running, false, unknown}, Blame::perhaps_signalled},
         {"SIGHUP", {by_sighup, running, false, unknown}, Blame::perhaps_signalled},
-        // A death is being explained, or perhaps the scheduler's.
+        // The cause of a death is being determined, or the death may be the scheduler's doing.
         {"second error", {error, running, false, in_question}, Blame::secondary_failure},
         {"second SIGTERM", {by_sigterm, running, false, in_question}, Blame::secondary_failure},
         {"second, no program",
          {not_executed, running, false, in_question},
          Blame::secondary_failure},
-        // The root cause is known, and its notice is not yet given.
+        // The root cause is known, but its notice is not sent yet.
         {"error after it", {error, running, false, known}, Blame::secondary_failure},
         {"SIGTERM after it", {by_sigterm, running, false, known}, Blame::secondary_failure},
-        // All that failed until now failed by another worker's death.
+        // All failures so far were caused by another worker's death.
         {"the crash behind it", {crash, running, false, not_reported}, Blame::own_failure},
         {"the error behind it", {error, running, false, not_reported}, Blame::own_failure},
         {"SIGTERM behind it", {by_sigterm, running, false, not_reported}, Blame::perhaps_signalled},
@@ -76,7 +76,7 @@ TEST_CASE("each exit is blamed by how it ended, on what was asked of it, on what
         {"a crash, and another is being explained",
          {crash, SIGTERM, false, in_question},
          Blame::secondary_failure},
-        // The stop was for a secondary failure: the crash that takes longer is its cause.
+        // The stop was for a secondary failure; the crash, which takes longer, caused it.
         {"the late crash", {crash, SIGTERM, false, not_reported}, Blame::own_failure},
         {"the late SIGKILL", {by_sigkill, SIGTERM, false, not_reported}, Blame::own_failure},
         {"SIGKILL from here", {by_sigkill, SIGTERM, true, not_reported}, Blame::expected_exit},

@@ -31,7 +31,7 @@ const WorkerExit by_sigterm{WorkerExit::Killed{SIGTERM}};
 
 const DeathNote a_note{{"10.0.0.1", 20'001}, "/deaths", {}};
 
-/// Round 2 on a node whose first rank is 4, on a clock that is a number.
+/// Round 2 on a node whose first rank is 4, on a simulated clock.
 struct Story : test::MachineStory<FailureReport> {
     explicit Story(std::optional<DeathNote> notice = std::nullopt)
         : MachineStory(report),
@@ -344,7 +344,8 @@ TEST_CASE("every event has an answer in every state of a failure report") {
                 story->is(second);
                 for (const auto& effect : story->asked())
                     CHECK_FALSE(describe(effect).empty());
-                // Whatever happened: in the end it is decided, and what was found can be reported.
+                // Whatever happened, in the end there is a decision, and the finding can be
+                // reported.
                 story->pass(20s);
                 CHECK_FALSE(story->report.is_open());
                 CHECK_FALSE(story->report.next_deadline());

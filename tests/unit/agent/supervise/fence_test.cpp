@@ -30,7 +30,7 @@ struct Story {
         assignment.neighbours = {{b, "10.0.0.11", 20'011}, {c, "10.0.0.12", 20'012}};
         fence.enter_round(assignment);
     }
-    /// All answer this to a probe of that moment; true: the round is over.
+    /// All neighbours give this answer to a probe at that moment; true: the round is over.
     bool probes_at(Duration when, const std::optional<PeerAnswer>& answer) {
         bool is_over = false;
         for (const auto& ask : fence.probe_all(at(when)))

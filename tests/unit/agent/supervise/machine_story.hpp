@@ -13,8 +13,8 @@
 
 namespace ddprun::test {
 
-/// A machine on a clock that is a number, and everything it asked for. The machine is a member of
-/// what derives from this.
+/// A machine on a simulated clock, and everything that it ordered. The derived class has the
+/// machine as a member.
 template <class Machine>
 struct MachineStory {
     using Effects = std::vector<typename Machine::Effect>;
@@ -27,7 +27,7 @@ struct MachineStory {
     Effects out;
 
     void is(typename Machine::Event event) { machine_.handle(std::move(event), clock, out); }
-    /// Time goes by; every deadline on the way is kept.
+    /// Time passes; every deadline in between is handled.
     void pass(Duration length) {
         const auto end = clock + length;
         while (machine_.next_deadline() && *machine_.next_deadline() <= end) {
@@ -36,7 +36,7 @@ struct MachineStory {
         }
         clock = end;
     }
-    /// What was asked since the last look.
+    /// The orders since the last call.
     Effects asked() { return std::exchange(out, {}); }
     template <class T>
     std::vector<T> asked_for() const {
@@ -50,7 +50,7 @@ private:
     Machine& machine_;
 };
 
-/// A machine whose answers are compared as lines: what it asks for by each event.
+/// A machine whose effects are compared as lines, event by event.
 template <class Machine>
 struct LineStory {
     using Lines = std::vector<std::string>;
@@ -68,7 +68,7 @@ struct LineStory {
     }
 };
 
-/// For doctest's toString.
+/// Used by doctest's toString.
 template <class Effect>
 doctest::String lines_of(const std::vector<Effect>& effects) {
     std::string text;

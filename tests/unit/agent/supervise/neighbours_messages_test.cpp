@@ -13,7 +13,7 @@ namespace {
 const Nonce self = *Nonce::parse("00000000000000000000000000000001");
 const Nonce other = *Nonce::parse("00000000000000000000000000000002");
 
-/// As they are in the lines.
+/// The protocol's name in the lines.
 const std::string protocol = "ddprun-vouch/1";
 const std::string accepted = "vouched";
 const std::string refused = "disowned";

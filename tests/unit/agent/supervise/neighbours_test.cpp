@@ -75,7 +75,7 @@ TEST_CASE("a neighbour is reached when it answers, whatever it says") {
     CHECK(neighbours.is_reach_known());
     CHECK(neighbours.reached_count() == 1);
 
-    // Later questions are about something else.
+    // Later questions concern another member.
     neighbours.ask_all(at(1s));
     CHECK(neighbours.is_reach_known());
     neighbours.on_answer(3, PeerAnswer{Kind::accepted, 7});
@@ -93,7 +93,7 @@ TEST_CASE("a probe counts from when it was sent, and the latest one counts") {
     CHECK(neighbours.accepted_at() == at(2s));
     neighbours.on_answer(1, PeerAnswer{Kind::accepted, 7});
     CHECK(neighbours.accepted_at() == at(2s));
-    // What is not awaited, and what accepts no probe, counts for nothing.
+    // Unexpected answers count for nothing, nor do answers that accept no probe.
     neighbours.on_answer(4, PeerAnswer{Kind::accepted, 7});
     neighbours.on_answer(99, PeerAnswer{Kind::accepted, 7});
     neighbours.ask_all(at(3s));
@@ -151,7 +151,7 @@ TEST_CASE("a node that is in no round yet can be reached, and accepts no probe")
 TEST_CASE("a node that does not hear the server itself accepts no probe") {
     auto neighbours = some();
     CHECK(neighbours.answer(to_us(b), false, at(0s)) == PeerAnswer{Kind::elsewhere, 7});
-    // And the server does not hear of it.
+    // The server is not notified of it either.
     CHECK(neighbours.on_asked_about(about(b), at(0s)) == never_heard(b, false));
 }
 
@@ -160,7 +160,8 @@ TEST_CASE("the age of the last probe is reported to the server, and counts for t
     CHECK(neighbours.answer(to_us(b), true, at(10s)));
     CHECK(neighbours.on_asked_about(confirm(b), at(12s)) == ctl::NeighbourHeard{b, 7, 2s, false});
     CHECK(neighbours.answer(to_us(b), true, at(12s)) == PeerAnswer{Kind::accepted, 7});
-    // Then it is confirmed as suspect: the server knows the last probe, and no other is accepted.
+    // Then it is confirmed as suspect: the server knows the last probe, and no later one is
+    // accepted.
     CHECK(
         neighbours.on_asked_about(confirm(b), at(14'001ms)) ==
         ctl::NeighbourHeard{b, 7, 2'001ms, true});
@@ -197,7 +198,7 @@ TEST_CASE("a flood of unknown probes makes no node a suspect too early") {
     const auto count = static_cast<int>(limits::max_probing_nodes);
     for (int i = 0; i < 2 * count; ++i)
         CHECK(neighbours.answer(to_us(nonce(1000 + i)), true, at(1s)));
-    // It was forgotten, and perhaps heard as late as the last one that was.
+    // It was forgotten, so it may have been heard as late as the last one that is known.
     CHECK(neighbours.on_asked_about(confirm(b), at(2s)) == ctl::NeighbourHeard{b, 7, 1s, false});
     CHECK(neighbours.on_asked_about(confirm(b), at(4s)) == ctl::NeighbourHeard{b, 7, 3s, true});
 }

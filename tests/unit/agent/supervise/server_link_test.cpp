@@ -35,7 +35,7 @@ struct Story : test::MachineStory<ServerLink> {
 
     Random random{7};
     ServerLink link;
-    /// As `pass`, and each attempt fails in this way.
+    /// Like `pass`, but each attempt fails in this way.
     void is_turned_away(ConnectError error, Duration length) {
         const auto end = clock + length;
         while (clock < end) {
@@ -91,7 +91,7 @@ TEST_CASE("a link connects at once, is greeted once, and is admitted by the welc
     story.pass(500ms);
     story.is(a_welcome());
     CHECK(story.link.is_admitted());
-    // What was sent is what the server has heard.
+    // The time of the sent message counts, once the server has acknowledged it.
     CHECK(story.link.membership()->acknowledged_at == Instant{});
     CHECK(story.link.membership()->valid_until() == Instant{} + 24s);
     CHECK_FALSE(story.link.times_out_at());
@@ -122,7 +122,7 @@ TEST_CASE("an answer to a greeting that was not made, or was answered, is stale"
 
     story.greets();
     story.asked();
-    // Nothing was ever granted that could be resumed.
+    // There is no membership that could be resumed.
     story.is(ctl::Resumed{});
     CHECK(story.asked() == Effects{L::FoundStale{"resumed"}});
     story.is(a_welcome());
@@ -134,7 +134,7 @@ TEST_CASE("a lost server is noted and called again at once, and noted when it is
     Story story;
     story.admitted();
     story.is(L::LinkClosed{1, ConnectError::lost, "reset"});
-    // A server of this node's own would know nothing of the job.
+    // A server on this node would not know the job.
     CHECK(story.asked() == Effects{L::NoteServerLost{"reset"}, L::Connect{2, false, 0s}});
 
     story.is(L::LinkOpened{2, ""});
@@ -150,7 +150,7 @@ TEST_CASE("an answered heartbeat counts from when it was sent") {
     story.pass(2s);
     CHECK(story.asked() == Effects{L::Send{1, ctl::Heartbeat{1}}, L::Send{1, ctl::Heartbeat{2}}});
     story.pass(900ms);
-    // A question of the server acknowledges none.
+    // A question from the server is no acknowledgement.
     story.is(ctl::HeartbeatAck{0, 4});
     CHECK(story.link.membership()->acknowledged_at == Instant{});
     story.is(ctl::HeartbeatAck{1});
@@ -188,7 +188,7 @@ TEST_CASE("a silent connection gets a second one beside it, which replaces it") 
         story.is(L::LinkClosed{1, ConnectError::lost, "reset"});
         CHECK(story.asked() == Effects{L::NoteServerLost{"reset"}});
     }
-    // The wait for the server began with the last word that it answered.
+    // The wait for the server counts from the last message that it acknowledged.
     if (story.link.times_out_at()) CHECK(story.link.times_out_at() == Instant{} + 600s);
 }
 
@@ -230,7 +230,7 @@ TEST_CASE("a node that is refused for now comes back when the server says, and s
     CHECK(story.asked() == Effects{L::CloseLink{1}, L::NoteStandby{"the earlier run is ending"}});
 
     story.pass(1s);
-    // The server answers; what waits for an answer in vain begins again.
+    // The server answers; a wait for an answer that does not come begins again.
     CHECK(story.asked_for<L::Connect>() == std::vector{L::Connect{2, true, 1s}});
     story.asked();
     story.is(L::TimedOut{});
@@ -378,7 +378,7 @@ TEST_CASE("every event has an answer in every state of a link") {
         if (state == State::silent) story->pass(3s);
         return story;
     };
-    // GreetingMade answers `wants_greeting` and is tried where that holds.
+    // GreetingMade answers `wants_greeting`, so it is only tried when that is true.
     const std::vector<L::Event> events{
         L::ConnectRequested{},
         L::LinkOpened{1, ""},

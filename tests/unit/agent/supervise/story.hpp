@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-/// One agent on a clock that is a number, and the verbs of its world.
+/// One agent on a simulated clock, and functions for the events around it.
 namespace ddprun::agent::story {
 
 using namespace std::chrono_literals;
@@ -69,7 +69,7 @@ inline ctl::Stop a_stop(int round = 0) {
     return {round, "rank 7 on there exited with code 1", {}, SIGTERM, 30s};
 }
 
-/// One agent, what it asked for, and the verbs of its world.
+/// One agent, its orders, and functions for the events around it.
 struct Story : test::MachineStory<Agent> {
     explicit Story(AgentConfig config = a_config())
         : MachineStory(agent),
@@ -95,13 +95,13 @@ struct Story : test::MachineStory<Agent> {
     }
     void hears(ctl::ServerMessage message) { is(A::Received{link, std::move(message)}); }
 
-    /// The next connection is there.
+    /// The next connection succeeds.
     void gets_through() {
         if (const auto tried = asked_for<A::Connect>(); !tried.empty()) link = tried.back().link;
         is(A::LinkOpened{link, "10.0.0.2:40000"});
     }
     void loses_server() { is(A::LinkClosed{link, A::ConnectError::lost, "closed"}); }
-    /// Every attempt fails in this way for as long as it takes.
+    /// For this long every attempt fails in this way.
     void is_turned_away(A::ConnectError error, Duration length) {
         const auto end = clock + length;
         while (clock <= end && agent.phase() != Phase::done) {

@@ -11,7 +11,7 @@ using ddprun::agent::WorkerExit;
 
 namespace {
 
-// As Linux packs them; the process tests compare with what real processes give.
+// Packed like wait statuses of Linux; the process tests compare with real ones.
 int exited_status(int code) {
     return code << 8;
 }

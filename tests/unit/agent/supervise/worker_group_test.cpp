@@ -36,7 +36,7 @@ struct Story {
         for (int rank = 0; rank < group.size(); ++rank)
             at(0s, G::Spawned{rank, 100 + rank});
     }
-    /// What was asked since the last look.
+    /// The orders since the last call.
     Effects since() { return std::exchange(asked, {}); }
     /// Passes every deadline until `end`.
     void wait_until(Duration end) {
@@ -283,7 +283,7 @@ TEST_CASE("every event has an answer in every state of a group") {
         story.since();
         return story;
     };
-    // Spawned and Exited come once per worker, in that order: the shell's promise.
+    // The shell guarantees that Spawned and Exited come once per worker, in that order.
     const std::vector<G::Event> always_possible{
         G::LeftoversCounted{0},
         G::LeftoversCounted{1},

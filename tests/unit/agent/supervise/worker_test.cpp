@@ -18,7 +18,7 @@ using Effects = std::vector<Worker::Effect>;
 const WorkerExit success{WorkerExit::Exited{0}};
 const WorkerExit by_sigterm{WorkerExit::Killed{SIGTERM}};
 
-/// A worker on a clock that is only a number, and everything it asked for.
+/// A worker on a simulated clock, and everything that it ordered.
 struct Story {
     Worker worker;
     Effects asked;

@@ -25,7 +25,7 @@ using Lines = std::vector<std::string>;
 struct Story : test::LineStory<P> {
     Story() : LineStory{P{2}} {}
 
-    /// Until the machine wants to be woken.
+    /// Passes the time until the machine's next deadline.
     Lines waits() {
         now = machine.next_deadline().value();
         return is(P::DeadlinePassed{});

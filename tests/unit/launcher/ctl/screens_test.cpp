@@ -85,7 +85,7 @@ TEST_CASE("the list has a line for each ddprun, and a frozen one does not hide t
         "llama7b      running  3      8/8    64       1/3       2h13m  4711  ranks 8-15\n"
         "ablate?[31m  joining  -      -      -        0/0       12s    5120  1 of 2 nodes joined\n"
         "?            ?        -      -      -        -         -      6000  no answer\n");
-    // A row stays a row, and a column a column.
+    // A name cannot break a row or a column.
     auto forger = a_joining();
     forger.view->run_id = "x\nllama7b  running";
     forger.view->reason = "a\tb";
@@ -100,7 +100,7 @@ TEST_CASE("the list has a line for each ddprun, and a frozen one does not hide t
     auto wide = a_joining();
     wide.view->run_id = "\u8a13\u7df4e\u0301";
     CHECK(list_text({wide}, 1000).find("\n\u8a13\u7df4e\u0301  joining") != std::string::npos);
-    // Root sees the jobs of all.
+    // Root sees the jobs of all users.
     CHECK(list_text({a_running()}, 0).starts_with("USER  JOB      STATE"));
     CHECK(list_text({a_running()}, 0).find("\n1000  llama7b  running") != std::string::npos);
 }
@@ -172,7 +172,7 @@ TEST_CASE("a page of another kind, or of any bytes, shows as no job") {
     }
     const auto deep = std::string(200'000, '[');
     CHECK(status_text({a_running()}, {"{\"jobs\": [{\"a\": " + deep}).size() > 0);
-    // Numbers that no rank has.
+    // Numbers that are no valid rank.
     const JobPage large{R"({"jobs": [{"nodes": [{"ranks": [0, 99999999999]}]}]})"};
     CHECK(status_text({a_running()}, large).find("0-99999999999") != std::string::npos);
     // Fields of other types are shown as they are, or not at all.

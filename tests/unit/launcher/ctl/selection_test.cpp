@@ -49,7 +49,7 @@ TEST_CASE("the kernel's table of local sockets shows where agents listen") {
     const std::string table =
         "Num       RefCount Protocol Flags    Type St Inode Path\n"
         "ffff8881: 00000002 00000000 00010000 0001 01 31337 @ddprunctl/1/1000/4711\n"
-        // One end of a connection to it.
+        // One end of a connection to the socket.
         "ffff8882: 00000003 00000000 00000000 0001 03 31338 @ddprunctl/1/1000/4711\n"
         "ffff8883: 00000002 00000000 00010000 0001 01     9 @ddprunctl/1/0/50-1a2b3c4d\n"
         "ffff8884: 00000002 00000000 00010000 0001 01 31340 @ddprun/1/1000/4711\n"
@@ -102,7 +102,7 @@ TEST_CASE("where no agent is meant the reason is the likely one") {
     const std::string of_others =
         "; other users have jobs here (pid 10, 11), which only they and root may control";
     CHECK(chosen({{}, {10, 11}}, "a") == "3: no job 'a' of this user on this machine" + of_others);
-    // Only a process id says that another user's is meant.
+    // Only a process id can mean another user's agent.
     CHECK(
         chosen({{}, {10, 11}}, std::nullopt, 11) ==
         "4: no ddprun of pid 11 of this user on this machine" + of_others);
@@ -114,7 +114,7 @@ TEST_CASE("where no agent is meant the reason is the likely one") {
         "answer: no answer");
     CHECK(chosen(one_hangs, std::nullopt, 10).starts_with("5: "));
     CHECK(chosen(one_hangs, std::nullopt, 12).starts_with("3: "));
-    // Names of others move no cursor.
+    // Foreign names cannot move the cursor.
     CHECK(chosen({}, "a\nb\t") == "3: no job 'a b ' of this user on this machine");
     CHECK(chosen({}, "\x1B[2J") == "3: no job '?[2J' of this user on this machine");
 }

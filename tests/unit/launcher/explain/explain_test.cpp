@@ -159,7 +159,7 @@ TEST_CASE("what stands for something else is named as its origin") {
 }
 
 TEST_CASE("every option that was given is in the explanation, as it was spelled") {
-    // One word each; an option that is not here is a flag, or 3.
+    // One value each; an option that is not listed is a flag, or gets 3.
     const std::map<std::string_view, std::string> values{
         {"attach", "0"},
         {"compat", "torchrun"},

@@ -30,7 +30,7 @@ FanOut::HostEnd without_report(int code, std::string words = "") {
     return {std::nullopt, code, true, std::move(words)};
 }
 
-/// Hosts a, b, c ... on a clock that is only a number, and what was asked for since the last look.
+/// Hosts a, b, c ... on a simulated clock, and the orders since the last call.
 struct Story {
     explicit Story(int host_count, int least = 0)
         : machine(
@@ -297,7 +297,7 @@ TEST_CASE("every event in every state of a host is decided, and none of them twi
                     finishes += line.starts_with("finish") ? 1 : 0;
             };
             count();
-            // Whatever came, the ends of all connections end it, once.
+            // Whatever happened, the end of all connections ends the job, once.
             story.at(2s, FanOut::Ended{0, without_report(255)});
             story.at(2s, FanOut::Ended{1, without_report(255)});
             story.at(500s, FanOut::DeadlinePassed{});

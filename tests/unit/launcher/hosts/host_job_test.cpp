@@ -130,7 +130,7 @@ TEST_CASE("a range of nodes keeps its range, and waits for others") {
     const auto words = node_arguments(job, 2, 1, 2, "a");
     CHECK(has(words, "--nnodes=1:2+1"));
     CHECK_FALSE(has(words, "--replacement-timeout=0"));
-    // A spare takes any place.
+    // A spare can take any place.
     CHECK_FALSE(has(words, "--node-rank=1"));
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("ssh asks nothing and forwards nothing, whatever the settings for term
     for (const auto* word :
          {"-T", "-x", "-a", "BatchMode=yes", "ConnectTimeout=3", "ClearAllForwardings=yes"})
         CHECK(has(words, word));
-    // OpenSSH before 8.7 would end at these.
+    // OpenSSH before 8.7 would fail at these options.
     const Words newer{"StdinNull=no", "ForkAfterAuthentication=no", "SessionType=default"};
     const auto with_newer =
         ssh_arguments("a", std::chrono::seconds{1}, "user x\nsessiontype default\n");

@@ -20,7 +20,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// With a gdb on PATH and a strace that cannot be executed.
+/// A gdb is on PATH, and a strace that cannot be executed.
 SystemInfo with_debuggers() {
     auto system = a_machine();
     system.look_at = [files = system.look_at](const std::string& path) {
@@ -90,7 +90,7 @@ TEST_CASE("a rank to attach that cannot exist is refused") {
     CHECK(refusal({"--attach=2", "-n2"}) == "--attach: '2': the job has the ranks 0 to 1");
     CHECK(refusal({"--attach=g0"}) == "--attach: 'g0': accepted is a rank of the job, from 0 up");
     CHECK(refusal({"--attach=-1"}) == "--attach: '-1': accepted is a rank of the job, from 0 up");
-    // It may be another node's.
+    // The rank may be on another node.
     CHECK(resolved({"--attach=7", "--nnodes=2", "--rdzv-endpoint=node9:29400"}).has_value());
 }
 

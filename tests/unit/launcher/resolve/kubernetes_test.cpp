@@ -15,7 +15,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// What the kubelet writes for a pod whose template has a subdomain.
+/// Written by the kubelet for a pod whose template has a subdomain.
 const std::string hosts =
     "# Kubernetes-managed hosts file.\n"
     "127.0.0.1\tlocalhost\n"

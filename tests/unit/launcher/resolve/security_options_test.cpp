@@ -103,7 +103,7 @@ TEST_CASE("a secret's stores are for members, unless they are to be direct") {
     CHECK(direct.notices.front().event == "security.store_open");
     CHECK(direct.notices.front().reason.starts_with("--store-access: the secret does not protect"));
 
-    // At a fixed address too.
+    // Also at a fixed address.
     CHECK(
         spec_of({"--nnodes=2", "--master-addr=node1", "--node-rank=1"}, secret)
             .store_access.value == StoreAccess::members);

@@ -84,7 +84,7 @@ TEST_CASE("the signal of a notice is one that stops nothing and is not handed on
     const auto both =
         signal_choice(given({{"preempt-signal", "USR1"}, {"signals-to-forward", "USR1"}}), false);
     CHECK_FALSE(both.has_value());
-    // What a Slurm step sends on by default, less this one.
+    // The signals that a Slurm step forwards by default, except this one.
     const auto in_slurm = signal_choice(given({{"preempt-signal", "USR1"}}), true);
     REQUIRE(in_slurm.has_value());
     CHECK(describe_signals(in_slurm->forwarded.value) == "SIGUSR2");

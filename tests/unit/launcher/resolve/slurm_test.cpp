@@ -16,7 +16,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// What srun sets for one task per node of three, on the second.
+/// The variables of srun for one task per node on three nodes, on the second one.
 Environment step_of_three() {
     return {
         {"SLURM_JOB_ID", "42"},
@@ -109,7 +109,7 @@ TEST_CASE("what the options say counts more than the step") {
         job_of({"--nnodes=2"}, step) ==
         "--nnodes: '2': this Slurm step starts ddprun on 3 nodes; leave the option out, or give "
         "srun as many nodes");
-    // A step for each node, as some scripts have it.
+    // A separate step for each node, as in some scripts.
     const auto own_step =
         with(with(step, "SLURM_STEP_NUM_NODES", "1"), "SLURM_STEP_NUM_TASKS", "1");
     CHECK(job_of({"--nnodes=3", "--rdzv-endpoint=h:7"}, own_step) == "none: 3, c10d h:7");
@@ -170,7 +170,7 @@ TEST_CASE("a step's switches order its nodes, in place of their numbers") {
     CHECK(spec->node.topology == "core/rack7");
     CHECK_FALSE(spec->node_rank.value);
     CHECK(to_agent_config(*spec).join.node.topology == "core/rack7");
-    // A place that was asked for, and fixed ones, are as without.
+    // A requested place, and fixed places, do not depend on it.
     CHECK(
         job_of({"--topology=slurm", "--rdzv-backend=static"}, step).find("rank 1") !=
         std::string::npos);
@@ -230,7 +230,7 @@ TEST_CASE("a shell between Slurm and ddprun is warned of: it gets the signals") 
     CHECK(events("bash", "700", false, own_group) == Words{"slurm.step", "slurm.behind_shell"});
     CHECK(events("slurmstepd", "701", false, own_group) == Words{"slurm.step"});
     CHECK(events("bash", "699", false, own_group) == Words{"slurm.step"});
-    // srun --pty bash: it is typed in.
+    // srun --pty bash: the command is typed in.
     CHECK(events("bash", "700", true, own_group) == Words{"slurm.step"});
     // Every process gets the signals.
     CHECK(events("bash", "700", false, "0::/\n") == Words{"slurm.step"});

@@ -63,7 +63,7 @@ TEST_CASE("a lease as long as join_timeout is noted, with both origins and what 
         "one time out before its place is free; give a longer join_timeout or a shorter "
         "keep_alive_interval");
 
-    // One node has no other to lose.
+    // A job of one node has no other node to lose.
     spec.nodes.value = {1, 1, 0};
     CHECK(contradictions(spec).empty());
 }

@@ -19,7 +19,7 @@ constexpr PathLook text_file{true, false, true, false};
 constexpr PathLook secret_file{true, false, false, false};
 constexpr PathLook folder{true, true, true, true};
 
-/// A made-up machine: what lies where, and what the person's shell exported.
+/// A simulated machine: its files, and the variables of the user's shell.
 struct Machine {
     std::map<std::string, PathLook> files;
     Environment environment{{"PATH", "/usr/bin:/bin"}};
@@ -43,7 +43,7 @@ struct Machine {
     int number() const { return find().error().code.value(); }
 };
 
-/// Everything a Python could be taken from, all at once.
+/// All places in which a Python may be found.
 Machine rich_machine() {
     Machine machine;
     machine.files = {

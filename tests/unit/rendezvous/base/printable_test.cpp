@@ -38,7 +38,7 @@ TEST_CASE("printable text moves no cursor and changes no direction, and stays as
     CHECK(printable(hostile) == "a?[2Jb?c?d?e?f?g?h?i");
     const auto ordinary = "tab\t, line\n, \xc3\xa9, \xe2\x82\xac, \xe6\x97\xa5, \xf0\x9f\x98\x80"sv;
     CHECK(printable(ordinary) == ordinary);
-    // The beginning of a character that is cut off is none of them.
+    // An incomplete character at the end is not one of them.
     CHECK(printable("\xc2"sv) == "\xc2");
     CHECK(printable("\xe2\x80"sv) == "\xe2\x80");
     CHECK(printable("").empty());

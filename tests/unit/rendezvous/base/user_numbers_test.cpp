@@ -15,7 +15,7 @@ TEST_CASE("the number of users without a number means no one user") {
     CHECK(means_one_user(65'534, {some, "1234\n"}));
     CHECK_FALSE(means_one_user(1234, {some, "1234\n"}));
     CHECK(means_one_user(65'534, {"0 0 1000\n1000 1000 4294966295\n", "65534\n"}));
-    // What cannot be read is taken for the usual.
+    // Unreadable facts count as the usual ones.
     CHECK_FALSE(means_one_user(65'534, {"", ""}));
     CHECK(means_one_user(1000, {"", ""}));
     CHECK_FALSE(means_one_user(65'534, {"0 0 many\n", "x"}));

@@ -31,7 +31,7 @@ Result<std::optional<Message>> decoded(std::string_view bytes) {
     return decoder.next();
 }
 
-/// What the server says of this JSON as an agent's message: "ok", or code and context.
+/// The server's result for this JSON as an agent's message: "ok", or code and context.
 std::string verdict(std::string_view json) {
     const auto result = decoded<AgentMessage>(framed(json));
     if (!result) return result.error().code.message() + " | " + result.error().context;
@@ -84,7 +84,7 @@ void check_every_split_of(const std::vector<Message>& messages) {
     }
 }
 
-/// Of each message and the one that follows it: what is further away has no effect.
+/// Each message, followed by the next one: earlier ones cannot have an effect.
 template <class Message>
 void check_every_split(const std::vector<Message>& messages) {
     for (std::size_t i = 0; i + 1 < messages.size(); ++i)
@@ -137,7 +137,7 @@ TEST_CASE("random bytes give a message, nothing yet, or an error") {
             frame[4 + random() % (frame.size() - 4)] = static_cast<char>(random());
         const auto result = decoded<AgentMessage>(frame);
         if (!result || !*result) continue;
-        // What was accepted can be said again and means the same.
+        // An accepted message can be encoded again with the same meaning.
         const auto again = encode(**result);
         const auto back = decoded<AgentMessage>(again);
         REQUIRE(back.has_value());
@@ -276,7 +276,7 @@ TEST_CASE("escaped text is as long as allowed, and never breaks an escape") {
     CHECK(escaped("\x01", 6) == "\\u0001");
     CHECK(escaped("\"", 0).empty());
     for (std::size_t most = 0; most < 40; ++most) {
-        // However the end falls, it is the beginning of the whole.
+        // Wherever it is cut, the result is a prefix of the whole.
         const std::string text = "ab\"\xC3\xBC\xE2\x82\xAC\x02\xF0\x9F\x98\x80\n\xFF\xF0\x9F\x98";
         const auto cut = escaped(text, most);
         CAPTURE(most);

@@ -6,9 +6,9 @@
 
 #include <vector>
 
-/// One message of every type with everything in it that it can hold, and the emptiest of those
-/// that can go without something. The codec's tests and the page's test walk these lists; a type
-/// without a sample fails them.
+/// One message of every type with all its fields, and for types with optional fields one without
+/// any of them. The codec's tests and the page's test walk these lists; a type without a sample
+/// fails them.
 namespace ddprun::control::samples {
 
 inline Nonce a_nonce(std::uint8_t last) {

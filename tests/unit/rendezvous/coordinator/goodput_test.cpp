@@ -105,7 +105,7 @@ TEST_CASE("a node of an older release gets no goodput") {
     job.pass(2s, "a b");
     job.succeeded("a b");
     CHECK_FALSE(job.whole_result("a").goodput);
-    // It comes back for the result, which it has had.
+    // It comes back for the result that it already got.
     job.drop("a");
     job.output();
     job.resume("a", control::NodeState::succeeded);
@@ -154,7 +154,7 @@ TEST_CASE("a server that is started again gets the totals and the step back from
         resume.goodput_age = 20s;
         resume.assignment->done_step = 3;
     });
-    // The other member may bring more.
+    // The other member may report more.
     CHECK_FALSE(job.status().goodput.decided);
     job.resume("b", control::NodeState::running, [&](control::Resume& resume) {
         resume.assignment->done_step = 3;

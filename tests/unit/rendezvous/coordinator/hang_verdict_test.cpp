@@ -68,7 +68,7 @@ TEST_CASE("no verdict while a rank may still go on") {
     CHECK(Seen{}.waits().waits().add(Activity::traced).verdict() == "none");
     CHECK(Seen{}.waits().add(Activity::blocked, "read", 59s).verdict() == "none");
     CHECK(Seen{}.waits("all_reduce", 59s).add(Activity::blocked, "read").verdict() == "none");
-    // Ranks that work alone are not waited for.
+    // Ranks that work while no rank waits for them cause no verdict.
     CHECK(Seen{}.add(Activity::blocked, "read").add(Activity::moving).verdict() == "none");
     CHECK(Seen{}.add(Activity::moving).add(Activity::busy).waits().verdict() == "none");
     CHECK(Seen{}.add(Activity::ended).add(Activity::ended).verdict() == "none");

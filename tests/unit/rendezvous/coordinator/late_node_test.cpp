@@ -30,7 +30,7 @@ Story::Tweak at_host(const std::string& host, int number) {
     };
 }
 
-/// This node is let in by a restart of this round of `a` and `b`.
+/// This node is admitted by a restart of this round of `a` and `b`.
 void come(Story& job, const std::string& node, int round) {
     job.join(node, under_another_name(round));
     job.pass(1s, "a b " + node);
@@ -38,7 +38,7 @@ void come(Story& job, const std::string& node, int round) {
     job.started("a b " + node, round + 1);
 }
 
-/// The same, and it is lost at once: two rounds more.
+/// The same, and the node is lost at once: two more rounds.
 void come_and_go(Story& job, const std::string& node, int round) {
     come(job, node, round);
     job.drop(node);

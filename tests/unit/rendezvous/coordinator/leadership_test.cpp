@@ -17,7 +17,7 @@ namespace {
 
 constexpr Instant begin{};
 
-/// A server inside a `ddprun` that was elected, or not yet.
+/// A server inside a `ddprun`, elected or not.
 struct Server {
     Coordinator coordinator{{"none", true}};
     std::vector<Effect> out;
@@ -78,7 +78,7 @@ TEST_CASE("a server that was not elected yet has nodes try again") {
     server.say(join_of('a'), begin);
     REQUIRE(server.sent<control::Refused>());
     CHECK(server.sent<control::Refused>()->retry.has_value());
-    // Closed, and nothing said: its workers are sound.
+    // Closed without a message: its workers keep running.
     server.say(resume_of('a', 0), begin);
     REQUIRE(server.out.size() == 1);
     CHECK(std::holds_alternative<Close>(server.out[0]));
@@ -161,7 +161,7 @@ TEST_CASE("nodes of another job neither end a leadership nor are taken up") {
     resume.join.run_id = "other";
     server.say(resume, begin);
     CHECK_FALSE(server.stepped_down());
-    CHECK(server.out.size() == 1);  // closed: its workers are sound
+    CHECK(server.out.size() == 1);  // closed: its workers keep running
     auto join = join_of('b', 9);
     join.run_id = "other";
     server.say(join, begin);
@@ -273,9 +273,9 @@ TEST_CASE("an end that an earlier leader has recorded holds for the next one") {
     CHECK(next.sent<control::Resumed>()->epoch == 2);
     REQUIRE(next.sent<control::JobResult>());
     CHECK(next.sent<control::JobResult>()->outcome == control::Outcome::succeeded);
-    // It is not the beginning of a job that recovers.
+    // It does not begin a job that recovers.
     CHECK(next.coordinator.status(begin + 21s).empty());
-    // And after the wait for nodes that are still there another job may begin.
+    // After the wait for remaining nodes another job may begin.
     next.say(join_of('n', 2), begin + 60s);
     CHECK(next.sent<control::Welcome>());
 }

@@ -25,7 +25,7 @@ namespace {
 
 constexpr Instant start{100s};
 
-/// A ledger on a clock that is only a number.
+/// A ledger on a simulated clock.
 class Account {
 public:
     Account& enter(Duration at, State state, int round = 0) {
@@ -129,7 +129,7 @@ TEST_CASE("a save counts while no step is done beside it") {
     job.reach(13s, 4, 0, true);
     job.reach(14s, 5, 0, true);
     CHECK(job.phase() == "productive");
-    // Another node begins one where all are.
+    // Another node begins a save while all nodes are at the same step.
     job.reach(14s, 5, 1, true).reach(15s, 5, 0);
     CHECK(job.phase() == "saving");
     job.reach(16s, 5, 1);
@@ -178,7 +178,7 @@ TEST_CASE("workers that report no step are unmeasured, which is decided when the
     SUBCASE("the round ends") {
         job.enter(10s, State::draining);
         CHECK(job.decided_at(10s) == "starting 2.0, forming 1.0, unmeasured 7.0");
-        // Of the next one nothing is known either.
+        // Nothing is known about the next round either.
         job.enter(10s, State::starting, 1).enter(10s, State::running, 1).reach(12s, 8);
         CHECK(job.decided_at(12s) == "first_step 2.0, starting 2.0, forming 1.0, unmeasured 7.0");
     }

@@ -9,7 +9,7 @@ using control::NodeState;
 
 namespace {
 
-/// Words of the first line that begins so, or "".
+/// The words of the first line with this beginning, or "".
 std::string line_with(const Lines& lines, const std::string& start) {
     for (const auto& line : lines)
         if (line.starts_with(start)) return line;
@@ -182,7 +182,7 @@ TEST_CASE("a restart waits for its members, replaced or not") {
     CHECK(job.assignment("b").round == 1);
     job.output();
 
-    // One that is silent is a member as long as its lease lasts.
+    // A silent node is a member as long as its lease lasts.
     job.pass(29s, "a");
     CHECK(job.status().state == "running");
     job.pass(1s, "a");

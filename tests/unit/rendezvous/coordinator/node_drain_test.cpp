@@ -19,7 +19,7 @@ namespace {
 const std::string by = "ddprunctl (user alice, pid 7 on a)";
 const std::string reason = "drained by " + by;
 
-/// What the job says to `a` about it: "done ..." or "refused ...".
+/// The job's answer to `a`: "done ..." or "refused ...".
 std::string answer(Story& job, const control::AgentMessage& message) {
     job.output();
     job.say("a", message);
@@ -111,7 +111,7 @@ TEST_CASE("a node of a drained host stands by until the host is undrained") {
     job.pass(60s, "a again");
     CHECK(job.status().round == 1);
     CHECK(job.status().nodes.back().state == "drained");
-    // Nor is it needed where too few are left.
+    // The drained node does not count as available when too few nodes are left.
     job.say("a", control::Leave{"SIGTERM on a", SIGTERM});
     job.ready("a", 1);
     CHECK(job.result("again").starts_with("result cancelled exit_code=143"));
@@ -138,7 +138,7 @@ TEST_CASE("an undrained host's node is let in, in a running job and in one that 
     waiting.ready("a");
     waiting.join("again", [](control::Join& join) { join.node.host = "b"; });
     CHECK(waiting.status().state == "forming");
-    // By the short nonce of the node that stands by, too.
+    // Also by the short nonce of the node that stands by.
     CHECK(undrain(waiting, {"61676169"}) == "done \"nodes of b may have a place\"");
     CHECK(waiting.status().round == 1);
     CHECK(waiting.status().state == "running");
@@ -215,7 +215,7 @@ TEST_CASE("a node that does not come to its end keeps no other from being draine
     drain(job, {"b"});
     job.say("b", control::Leave{reason, SIGTERM});
     job.ready("a c");
-    // Its workers do not die.
+    // Its workers cannot be killed.
     job.pass(60s, "a b c");
     REQUIRE(job.status().round == 1);
     job.started("a c", 1);
@@ -233,7 +233,7 @@ TEST_CASE("a node that is about to leave does not count as one that would be lef
     auto leaving = job_of("2:3", "a b c");
     leaving.say("c", control::Leave{"SIGTERM on c", SIGTERM});
     CHECK(drain(leaving, {"b"}).starts_with("refused \"1 node would be left"));
-    // Nor is its host kept out unless the job has enough nodes without it.
+    // Its host is kept out only if the job has enough nodes without it.
     CHECK(drain(leaving, {"c"}).starts_with("done \"c ("));
     auto two = job_of("2", "a b");
     two.say("b", control::Leave{"SIGTERM on b", SIGTERM});

@@ -33,7 +33,7 @@ void shown(Story& job, const std::string& nodes, int ballot, std::uint64_t asked
     }
 }
 
-/// Of a node whose ranks have all saved.
+/// The report of a node whose ranks have all saved.
 control::SaveReport save_report(int ballot, std::uint64_t step, int round = 0) {
     control::SaveReport report;
     report.round = round;
@@ -48,7 +48,7 @@ void saved(Story& job, const std::string& nodes, int ballot, std::uint64_t step,
         job.say(node, save_report(ballot, step, round));
 }
 
-/// The lines that begin so, without the rest.
+/// The lines with this beginning, without the rest.
 std::string receivers(const Lines& lines, const std::string& what) {
     std::string nodes;
     for (const auto& line : lines) {
@@ -390,7 +390,7 @@ TEST_CASE("a worker that fails meanwhile is a failure, and the next round is to 
     const auto lines = job.output();
     CHECK(job.assignment("a").round == 1);
     CHECK(job.assignment("a").restart_count == 1);
-    // Pages are new with each round, and so are ballots and steps: it may begin far below.
+    // Each round has new pages, ballots and steps, so it may begin at a much lower step.
     CHECK(receivers(lines, "save_at round=1 ballot=1 step=0 proposed") == "a b ");
     job.started("a b", 1);
     shown(job, "a b", 1, 3, 1);

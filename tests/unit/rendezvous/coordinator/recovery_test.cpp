@@ -32,7 +32,7 @@ std::string state_of(const Story& job) {
     return job.status().state;
 }
 
-/// As a member of a later round of two nodes.
+/// A resume by a member of a later round of two nodes.
 std::function<void(control::Resume&)> in_pair(int rank) {
     return [rank](control::Resume& resume) {
         resume.assignment->round = 1;
@@ -43,7 +43,7 @@ std::function<void(control::Resume&)> in_pair(int rank) {
     };
 }
 
-/// As a node whose worker exited with 7 while the server was away.
+/// A resume by a node whose worker exited with 7 while the server was away.
 void failed_meanwhile(control::Resume& resume) {
     resume.failure.emplace();
     resume.failure->end.value = 7;
@@ -110,7 +110,7 @@ TEST_CASE(
     CHECK(job.status().restarts_used == 0);
     job.output();
 
-    // It is no member any more.
+    // It is no longer a member.
     job.resume("b", NodeState::running);
     CHECK(has_line(job.output(), "b lost \"the job went on without this node\""));
 }
@@ -145,7 +145,7 @@ TEST_CASE("a node without workers comes back from an older round as a standby") 
     CHECK(state_of(job) == "running");
     CHECK(job.status().round == 3);
     job.pass(1s, "a b");
-    // And is let in as a late node.
+    // It is admitted as a late node.
     CHECK(has_line(job.output(), "draining: restart to let in a"));
     job.ready("b", 3);
     CHECK(job.assignment("a").round == 5);
@@ -178,7 +178,7 @@ TEST_CASE("a failure that was being judged is judged by the new server") {
     CHECK(has_line(job.output(), "b stop round=0 SIGTERM"));
     CHECK(state_of(job) == "recovering");
 
-    // Its workers run on, and are stopped.
+    // Its workers still run, and are stopped.
     job.resume("a", NodeState::running);
     CHECK(has_line(job.output(), "a stop round=0 SIGTERM"));
     CHECK(state_of(job) == "draining");
@@ -246,7 +246,7 @@ TEST_CASE("when all come back without workers, a new incarnation starts at once"
     auto job = restarted("2", "a b");
     job.resume("a", NodeState::ready);
     job.resume("b", NodeState::ready, failed_meanwhile);
-    // Another node may have been in a round that neither of them ever got.
+    // Another node may have been in a round of which neither of them was notified.
     const auto output = job.output();
     CHECK(has_line(output, "a lost \"no node came back to job 'job' with workers"));
     CHECK(has_line(output, "b lost"));
@@ -369,7 +369,7 @@ TEST_CASE("when no member of a round comes back, the others start a new incarnat
     CHECK(has_line(output, "a lost \"no node came back to job 'job' with workers"));
     CHECK(has_line(output, "b lost"));
     CHECK(state_of(job) == "forming");
-    // And if they do not come again, the job does not wait for them for ever.
+    // If they do not join again, the job does not wait for them for ever.
     job.pass(700s);
     CHECK(job.coordinator().is_idle());
 }

@@ -170,7 +170,8 @@ TEST_CASE("which exit codes are final is a choice; a signal is 128 and its numbe
     CHECK(state_after(own, {End::exited, 2, false}) == "running");
     CHECK(state_after(own, {End::killed, SIGKILL, false}) == "failed");
 
-    // What cannot be executed now cannot be executed next time, whatever the option says.
+    // A program that cannot be executed now will not be executable next time, whatever the option
+    // says.
     own.final_codes.clear();
     CHECK(state_after(own, {End::not_executed, ENOENT, false}) == "failed");
 }

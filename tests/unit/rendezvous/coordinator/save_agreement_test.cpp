@@ -48,7 +48,7 @@ control::SaveReport all_ended(const SaveAgreement& save) {
     return ended;
 }
 
-/// Both nodes can see the proposal and no rank was there: it is agreed.
+/// Both nodes see the proposal, and no rank had reached the step: it is agreed.
 void arm(SaveAgreement& save) {
     save.on_report(0, report(save), Instant{});
     save.on_report(1, report(save), Instant{});
@@ -108,7 +108,7 @@ TEST_CASE("a rank that did not wait has the others save once more") {
     declined.declined = 1;
     CHECK(save.on_report(0, declined, Instant{}));
     CHECK(shown(save) == "ballot=2 step=21 proposed");
-    // What was reported of the ballot before counts no more.
+    // Reports of the previous ballot no longer count.
     auto old = all_saved(save, 13);
     old.ballot = 1;
     CHECK_FALSE(save.on_report(1, old, Instant{}));

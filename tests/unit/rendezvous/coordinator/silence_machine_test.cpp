@@ -24,7 +24,7 @@ Nonce nonce(char node) {
 
 static_assert(Machine<Silence>);
 
-/// Nodes a, b and c, and the machine's effects on them. Time passes from deadline to deadline.
+/// Nodes a, b and c, and the machine's effects. Time passes from deadline to deadline.
 class Story {
 public:
     explicit Story(std::optional<Duration> lease = 30s, const std::string& nodes = "abc")
@@ -40,7 +40,8 @@ public:
             note(effect);
     }
 
-    /// All are in one round, each asked about both others, each in reach of `reached` of them.
+    /// All are in one round. Each of them is asked about the other two, and can reach `reached` of
+    /// them.
     void run(int reached = 2) {
         feed(Silence::RoundBegan{
             0,

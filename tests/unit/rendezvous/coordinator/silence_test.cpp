@@ -11,7 +11,7 @@ using control::NodeState;
 
 namespace {
 
-/// All run, each in reach of two neighbours.
+/// All run, and each can reach two neighbours.
 Story three_nodes(const std::string& nnodes = "1:3", Story::Tweak terms = {}) {
     Story job{nnodes, 3, std::move(terms)};
     job.run("a b c");
@@ -110,7 +110,8 @@ TEST_CASE("a probe that is no longer answered counts from its last answer") {
     answer_probe(job, "c", "b", 0s);
     job.pass(2s, "a c");
     job.output();
-    // 5 s after the last heartbeat: no probe was answered lately, so a confirmation is asked for.
+    // 5 s after the last heartbeat no probe has been answered lately, so a confirmation is
+    // requested.
     job.pass(1s, "a c");
     CHECK(
         job.output() ==
@@ -213,7 +214,7 @@ TEST_CASE("a frozen host that connects again resumes where it was") {
     CHECK(has_line(job.output(), "b resumed"));
     job.pass(10s, "a b c");
     CHECK(job.output() == Lines{});
-    // It still is in reach of two.
+    // It can still reach two neighbours.
     job.pass(3s, "a c");
     CHECK(has_line(job.output(), "c ask"));
 }

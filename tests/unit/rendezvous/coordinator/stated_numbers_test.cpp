@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one message can make the server hold, and for how long: not what the message states.
+// How much memory one message can make the server hold, and for how long: not as much as the
+// message states.
 #include "rendezvous/base/limits.hpp"
 #include "tests/unit/rendezvous/coordinator/story.hpp"
 
@@ -34,7 +35,7 @@ void is_behind_proxy(control::Join& join) {
     join.socket_addr = "192.168.0.1:1";
 }
 
-/// As a member of the biggest round there can be, for as long as can be stated.
+/// A resume by a member of the largest possible round, with the longest possible lease.
 control::Resume of_giant_round(const control::Join& join) {
     control::Resume resume;
     resume.join = join;
@@ -61,14 +62,14 @@ std::size_t held_bytes() {
     return ::mallinfo2().uordblks;
 }
 
-/// Another malloc than the C library's (AddressSanitizer's) has no numbers there.
+/// Other mallocs than the C library's (AddressSanitizer's) do not report numbers there.
 bool can_count_held_bytes() {
     const auto before = held_bytes();
     const auto block = std::make_unique<std::string>(32 * 1024, 'x');
     return held_bytes() >= before + block->size();
 }
 
-/// A connection of its own that says one thing; the answer and the reason, if it is turned away.
+/// Sends one message on a separate connection. Returns the answer, and the reason if it is refused.
 std::string say_once(
     Story& story, std::uint64_t connection, std::string network, control::AgentMessage message) {
     const ConnectionId id{connection};
@@ -226,13 +227,13 @@ TEST_CASE("one network has a tenth of a server's jobs at most, by join and by re
     CHECK(refusals.empty());
 
     CHECK(begin("10.0.0.9", false).find("1000 jobs from 10.0.0.9") != std::string::npos);
-    // Its workers are sound: it is not lost, and tries again.
+    // Its workers keep running: it is not lost, and retries.
     const auto come_back = begin("10.0.0.9", true);
     CHECK(come_back.find("closed: this server has 1000 jobs from 10.0.0.9") != std::string::npos);
     CHECK(come_back.find("lost") == std::string::npos);
     CHECK(begin("10.0.0.8", false).empty());
 
-    // A job that is gone leaves its place to another.
+    // A forgotten job makes room for another one.
     story.post(Coordinator::Disconnected{{101}});
     story.pass(limits::default_lease);
     CHECK(begin("10.0.0.9", true).empty());
@@ -303,8 +304,8 @@ TEST_CASE("the text of a worker that failed goes to the nodes of its job only") 
     CHECK(story.whole_result("b").root_cause->worker->details == "Traceback: private");
     CHECK(story.status().root_cause == "rank 0 on a: KeyError: password=[redacted]");
 
-    // A member comes back for the result; another node that knows the job's name gets the rest of
-    // it.
+    // A member comes back for the result; another node that knows the job's name gets only a part
+    // of it.
     story.drop("b");
     story.resume("b", NodeState::ready);
     CHECK(story.whole_result("b").root_cause->worker->details == "Traceback: private");

@@ -12,7 +12,7 @@
 #include <vector>
 
 /// A coordinator and nodes that are only names: their messages go in, all effects come out as
-/// lines. Time is a number; `pass` stops at every deadline on the way.
+/// lines. The clock is simulated; `pass` stops at every deadline.
 namespace ddprun::coordinator {
 
 using Lines = std::vector<std::string>;
@@ -23,7 +23,7 @@ class Story {
 public:
     using Tweak = std::function<void(control::Join&)>;
 
-    /// `terms` is what all nodes of the story join with.
+    /// `terms` changes the join of all nodes of the story.
     explicit Story(std::string nnodes, int restarts = 3, Tweak terms = {});
 
     /// The server lives inside a `ddprun` of the story's job.
@@ -32,7 +32,7 @@ public:
     /// The server is replaced by a new one; no node is connected.
     void restart_server();
 
-    // What nodes do. A node has one connection at a time, made by `join` or `resume`.
+    // Actions of nodes. A node has one connection at a time, made by `join` or `resume`.
     void join(const std::string& node, const Tweak& tweak = {});
     void resume(
         const std::string& node,
@@ -40,11 +40,11 @@ public:
         const std::function<void(control::Resume&)>& tweak = {});
     void say(const std::string& node, control::AgentMessage message);
     void drop(const std::string& node);
-    /// All its connections from now on look like this to the server.
+    /// From now on its connections have these addresses for the server.
     void lives_at(const std::string& node, std::string peer_addr, std::string server_addr);
     void interrupt(int signal);
 
-    // The same for several, in short.
+    // The same for several nodes.
     void started(const std::string& nodes, int round = 0);
     /// Started once more, with so many neighbours in reach.
     void reached(const std::string& nodes, int count, int round = 0);
@@ -57,7 +57,7 @@ public:
         Duration age,
         const std::function<void(control::WorkerFailure&)>& tweak);
     void leave(const std::string& node, int signal);
-    /// Joined, assigned, started; the lines of it are dropped.
+    /// Joined, assigned, started; the lines so far are dropped.
     void run(const std::string& nodes);
 
     /// Time passes; the nodes in `alive` send a heartbeat each second.
@@ -69,11 +69,11 @@ public:
     Lines output();
     /// The last assignment of a node.
     const control::Assignment& assignment(const std::string& node) const;
-    /// From its last welcome.
+    /// The token in its last welcome.
     std::optional<Nonce> token(const std::string& node) const { return tokens_.at(node); }
     /// The last result of a node, in words; "" if none.
     std::string result(const std::string& node) const;
-    /// Whole. Requires: the node got one.
+    /// The whole result. Requires: the node got one.
     const control::JobResult& whole_result(const std::string& node) const {
         return results_.at(node);
     }
@@ -117,9 +117,9 @@ Nonce nonce_of(const std::string& node);
 
 /// A node that saves by agreement and is drained by command.
 void speaks_version_2(control::Join& join);
-/// Of such nodes, with two ranks on each.
+/// A job of such nodes, with two ranks on each.
 Story job_of(const std::string& nnodes, const std::string& nodes, int restarts = 3);
-/// Two of one to three nodes, and the last call for a third is over.
+/// Two nodes of a job for one to three; the last call for a third node is over.
 Story job_of_two_with_room();
 
 }  // namespace ddprun::coordinator

@@ -43,7 +43,7 @@ NodeFailure failure(int rank, Duration after, WorkerEnd end, bool is_secondary =
 
 const WorkerEnd exit_1{WorkerEnd::Kind::exited, 1};
 
-/// What is known of a round's end, and owned by the test.
+/// The facts about the end of a round, owned by the test.
 struct Facts {
     std::optional<Cause> cancel;
     std::optional<Cause> departure;

@@ -18,7 +18,7 @@ StoreWait a_wait(std::vector<std::string> sockets) {
     return {0, "default_pg/0", 0, std::chrono::seconds{120}, false, count, std::move(sockets)};
 }
 
-/// What the log says: the ranks that wait, and the others.
+/// The text for the log: the waiting ranks, and the others.
 std::string said(const StoreWait& wait, const std::vector<NodeRanks>& nodes) {
     const auto ranks = find_ranks(wait, nodes);
     return waiting_text(ranks) + " | " + missing_text(ranks);
@@ -64,7 +64,7 @@ TEST_CASE("nothing is said of a rank of which its node said nothing") {
 }
 
 TEST_CASE("a client of no known rank may be any rank that is connected") {
-    // Seen under another address: a node behind address translation.
+    // The store sees another address: the node is behind address translation.
     CHECK(
         said(
             a_wait({"192.168.0.9:7", "10.0.0.1:1"}),

@@ -50,7 +50,7 @@ TEST_CASE("variables that were set for another process hand over nothing") {
     CHECK(handed({{"LISTEN_PID", "411"}, {"LISTEN_FDS", "2"}}) == Activation{});
     CHECK(handed({{"LISTEN_FDS", "2"}}) == Activation{});
     CHECK(handed({{"LISTEN_PID", "412"}}) == Activation{});
-    // Whatever it is, it is not for this one.
+    // The sockets, even if invalid, are not for this process.
     CHECK(handed({{"LISTEN_PID", "411"}, {"LISTEN_FDS", "many"}}) == Activation{});
 }
 

@@ -24,7 +24,7 @@ TEST_CASE("lines about callers come at a bounded rate, and what is left out is c
 
     now += 1s;
     CHECK(taken(1'000) == limits::caller_lines_per_second);
-    // A long time without lines allows no more at once than there were at first.
+    // After a long time without lines the burst is no longer than at first.
     now += 24h;
     CHECK(taken(1'000) == limits::max_caller_lines_at_once);
 }

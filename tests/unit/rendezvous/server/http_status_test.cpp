@@ -24,7 +24,7 @@ struct Shown {
     std::vector<coordinator::JobStatus> jobs;
 };
 
-/// As Coordinator::status_turn chooses them.
+/// Answers with the jobs that Coordinator::status_turn would select.
 HttpResponse answer(
     const HttpRequest& request,
     const Shown& shown,
@@ -269,11 +269,11 @@ TEST_CASE("metrics count connections, jobs, rounds and restarts") {
     CHECK(has_line(text, "ddprun_nodes{job=\"train\",state=\"running\"} 1"));
     CHECK(has_line(text, "ddprun_workers{job=\"train\",state=\"running\"} 4"));
     CHECK(has_line(text, "ddprun_phase_seconds_total{job=\"train\",phase=\"forming\"} 0.25"));
-    // Of a counter only what no later report changes.
+    // A counter includes only the part that no later report changes.
     CHECK(has_line(text, "ddprun_goodput_seconds_total{job=\"train\",phase=\"productive\"} 60"));
     CHECK(has_line(text, "ddprun_goodput_seconds_total{job=\"train\",phase=\"redone\"} 0"));
     CHECK(has_line(text, "ddprun_step{job=\"train\"} 41"));
-    // Of the other one nothing is decided.
+    // For the other job nothing is decided.
     CHECK(text.find("ddprun_goodput_seconds_total{job=\"say") == std::string::npos);
 }
 
@@ -384,7 +384,7 @@ TEST_CASE("metrics are what Prometheus reads, also with two lives of one job") {
     CHECK(metrics.samples().at("ddprun_rounds_total{job=say \"hi\"\n}") == 0);
     CHECK(metrics.samples().at("ddprun_phase_seconds_total{job=train,phase=running}") == 3600);
     CHECK(metrics.samples().at("ddprun_jobs{state=running}") == 2);
-    // The reader does complain.
+    // The reader detects errors.
     CHECK(MetricsReader{"a 1\n# HELP b x\n# TYPE b gauge\nb 1\nb 1\nb x"}.complaints().size() == 5);
 }
 

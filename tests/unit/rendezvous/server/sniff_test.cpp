@@ -67,7 +67,7 @@ TEST_CASE("where PyTorch 2.1 is accepted it is a store client, and all others ar
         CHECK(accepting(whole) == Caller::c10d);
         CHECK(sniff(whole) == Caller::need_more);
     }
-    // What follows them is another request, in whatever pieces it comes.
+    // Bytes after them belong to another request, however they are split.
     CHECK(accepting("\x06\x03\x05\x00\x00\x00\x00\x00\x00\x00init/"sv) == Caller::c10d);
     for (const auto beginning : {""sv, "\x00"sv, "\x00\xCE"sv, "\x03\x05"sv, "\x16"sv})
         CHECK(accepting(beginning) == Caller::need_more);

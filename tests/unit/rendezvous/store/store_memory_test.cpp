@@ -52,7 +52,8 @@ public:
         woken.clear();
     }
 
-    /// False without memory for it. Its sender is closed then, and its effects are lost.
+    /// Returns false when memory for it is missing. Then its sender is closed, and its effects are
+    /// lost.
     bool feed(Store::Event event, std::size_t allowed = std::numeric_limits<std::size_t>::max()) {
         std::vector<Store::Effect> effects;
         try {
@@ -89,7 +90,7 @@ public:
     Store store;
     std::map<std::uint64_t, int> woken;
     std::vector<Reply> unread;
-    /// An allocation did, within the last event.
+    /// An allocation failed during the last event.
     bool has_failed = false;
 };
 

@@ -40,7 +40,7 @@ public:
         return std::string{answer<Value>(Get{key}).value.view()};
     }
 
-    /// What client 99 is answered.
+    /// The answer to client 99.
     template <class Answer>
     Answer answer(Request request) {
         std::vector<Store::Effect> effects;
@@ -65,7 +65,7 @@ private:
 
 const Lines nothing;
 
-/// As a client reads them, in order.
+/// The names as a client decodes them, in order.
 Lines names_in(const EncodedKeys& keys) {
     ReplyDecoder decoder;
     std::string bytes;
@@ -315,7 +315,7 @@ TEST_CASE("a store refuses what would make it hold more than its bound") {
     CHECK(story.say(2, Set{"/b", half}) == refused);
     CHECK(story.value_of("/b").empty());
 
-    // What is there already may change.
+    // An existing value may change.
     CHECK(story.say(1, Set{"/a", std::string(50'000, 'w')}) == nothing);
     CHECK(story.say(1, Add{"/count", 1}) == Lines{"number 1 -> #1"});
     CHECK(story.say(3, Append{"/a", half}).size() == 1);
@@ -350,7 +350,7 @@ TEST_CASE("a value that grows takes room besides what it grows from") {
     story.say(1, Set{"/a", std::string(40'000, 'v')});
     CHECK(story.say(1, Append{"/a", "+"}) == nothing);
     CHECK(story.store.data_bytes() >= 50'000);
-    // There is room behind it now.
+    // Now there is room after it.
     CHECK(story.say(1, Append{"/a", std::string(9'000, '+')}) == nothing);
 
     story.store = Store{2'000};
@@ -497,7 +497,7 @@ TEST_CASE("an element that is not fetched is free again after a while") {
 }
 
 TEST_CASE("a client that was woken by a queue once is not woken by it again") {
-    // Upstream leaves it registered: a later push would end its wait for something else.
+    // PyTorch's server leaves it registered: a later push would end its wait for something else.
     Story story;
     story.say(1, Wait{{"/q"}});
     story.say(2, QueuePush{"/q", "a"});
@@ -634,7 +634,7 @@ TEST_CASE("waits and barriers on one key end in the order in which they began") 
 TEST_CASE("an arrival at a barrier passes no client that waits in it") {
     Story story;
     const std::uint64_t count = 20'000;
-    // With a look at each earlier arrival this takes minutes under a sanitizer.
+    // If each arrival examined all earlier ones, this would take minutes with a sanitizer.
     for (std::uint64_t client = 1; client < count; ++client)
         story.say(client, Barrier{"/bar", static_cast<std::int64_t>(count)});
 
@@ -660,7 +660,7 @@ TEST_CASE("every event is answered in every state of a client") {
 
             const auto said = story.say(1, request);
 
-            // At most one answer of its own; any other effect ends a wait of this one client.
+            // At most one reply; any other effect ends a wait of this only client.
             const bool has_reply = wire::awaited_reply(request).has_value();
             const bool may_wait =
                 std::holds_alternative<Wait>(request) || std::holds_alternative<Barrier>(request);

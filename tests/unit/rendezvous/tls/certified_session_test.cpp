@@ -58,7 +58,7 @@ struct Identity {
 };
 
 struct Wanted {
-    /// As in OpenSSL's configuration files; empty: none.
+    /// In the syntax of OpenSSL's configuration files; empty: none.
     std::string alternatives = "DNS:etcd1,IP:127.0.0.1";
     std::string common_name;
     long lasts_s = day_s;
@@ -80,7 +80,7 @@ void add_name(X509_NAME* name, const std::string& text) {
         name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>(text.c_str()), -1, -1, 0);
 }
 
-/// Without a signer: an authority.
+/// Without a signer it is an authority.
 Identity make(const Wanted& wanted) {
     static long number = 1;
     Identity made{{X509_new(), X509_free}, {EVP_EC_gen("P-256"), EVP_PKEY_free}};
@@ -134,7 +134,7 @@ public:
             context_.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
     }
 
-    /// What it answers to these bytes; what it reads is in `heard`.
+    /// Returns its answer to these bytes; the text that it reads is in `heard`.
     std::string answer(const std::string& bytes) {
         if (!ssl_) begin();
         if (!bytes.empty())
@@ -182,7 +182,7 @@ Result<> receive(
     return {};
 }
 
-/// Until neither end has anything to say.
+/// Continues until neither end has output.
 Result<> shake_hands(CertifiedSession& client, Server& server, std::size_t piece = 1'000'000) {
     std::string plain;
     for (auto bytes = client.take_output(); !bytes.empty(); bytes = client.take_output())
@@ -287,7 +287,7 @@ TEST_CASE("a server that wants a certificate gets the own one, or says that it i
             return done ? std::string{} : done.error().context;
         };
         CHECK(outcome(&own).empty());
-        // For TLS 1.2 OpenSSL's server has no alert of its own for this; etcd has one.
+        // With TLS 1.2, OpenSSL's server sends no specific alert for this; etcd's does.
         CHECK(outcome(nullptr).starts_with(
             version == TLS1_3_VERSION ? "it requires a certificate of this node ("
                                       : "no TLS connection: "));

@@ -23,8 +23,8 @@ const tls::Secret secret{std::string(43, 'A')};
 
 }  // namespace
 
-// By another implementation of RFC 5869 (Python's hmac). Other nodes derive the same or cannot
-// join.
+// From another implementation of RFC 5869 (Python's hmac). Other nodes must derive the same keys,
+// or they cannot join.
 TEST_CASE("the keys of a secret never change") {
     const auto control = tls::control_key(secret);
     CHECK(control.identity == "ddprun-1 control 743d78f5dbfdd666");

@@ -67,7 +67,7 @@ struct Pair {
     Result<> at_client_error;
 };
 
-/// A client of OpenSSL alone, which says when it ends.
+/// A client made with OpenSSL alone, which sends a closing message.
 class ClosingClient {
 public:
     ClosingClient()
@@ -208,7 +208,7 @@ TEST_CASE("the key of one purpose, or towards one agent, proves nothing for anot
     SUBCASE("a probe's at another agent") {
         known = tls::peer_key(secret, Nonce{{2}});
     }
-    // What was recorded of one kind may be sent under the name of the other.
+    // A recording for one purpose may be replayed under the name of another.
     shown.identity = known.identity;
     Pair pair(Session::for_client(shown), server_with(known));
     const auto result = pair.exchange();
@@ -219,7 +219,7 @@ TEST_CASE("the key of one purpose, or towards one agent, proves nothing for anot
 
 TEST_CASE("OpenSSL without what sessions need is found before the first of them") {
     CHECK(tls::check_openssl().has_value());
-    // Its usual provider has nothing that FIPS allows.
+    // Its default provider has no algorithm that FIPS allows.
     const auto refused = tls::check_openssl("fips=yes");
     REQUIRE_FALSE(refused.has_value());
     CHECK(refused.error().code == system_code(EINVAL));

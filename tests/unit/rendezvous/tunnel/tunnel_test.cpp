@@ -41,7 +41,7 @@ std::string text_of(const Tunnel::Effect& effect) {
 
 using Words = std::vector<std::string>;
 
-/// Everything that one end has for the other.
+/// Carries all output of one end to the other.
 Words carry(Tunnel& from, Tunnel& to) {
     std::vector<Tunnel::Effect> effects;
     const auto bytes = from.take_output();
@@ -203,7 +203,7 @@ TEST_CASE("more streams than may be are refused one by one") {
     CHECK(carry(node, store) == Words{"opened 1 by 1", "opened 2 by 2"});
     CHECK(carry(store, node) == Words{"broken 3"});
     CHECK(store.stream_count() == 2);
-    // Its place is free, its number is not used again.
+    // Its slot is free, but its number is not used again.
     CHECK(node.open(4) == 4);
 }
 
@@ -355,7 +355,7 @@ TEST_CASE("without memory a frame is whole or not there") {
                 has_failed = true;
             }
         }
-        // What follows for such a stream.
+        // The reaction to such a stream.
         if (has_failed) node.reset(1);
         const auto words = carry(node, store);
         CHECK(words.front() == "opened 1 by 1");
@@ -404,7 +404,7 @@ TEST_CASE("without memory for its end a stream is one that has not ended") {
             }
         }
         has_failed = has_failed || !has_ended;
-        // What follows for such a stream: the other end does not wait for it.
+        // The reaction to such a stream, after which the other end does not wait for it.
         if (!has_ended) pair.node.reset(stream);
         CHECK(pair.to_store().back() == (has_ended ? "ended 1" : "broken 1"));
     }

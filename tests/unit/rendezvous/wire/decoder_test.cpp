@@ -171,7 +171,7 @@ TEST_CASE("the first request decides by which numbers a connection speaks, and n
     const auto accepting = [](const std::string& bytes) {
         return error_of(bytes, Accepted::legacy_too);
     };
-    // Of a current client nothing changes.
+    // Nothing changes for a current client.
     std::string all = greeting();
     Requests expected{Validate{}};
     for (const auto& request : test::sample_requests()) {

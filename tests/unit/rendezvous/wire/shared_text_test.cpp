@@ -92,7 +92,7 @@ TEST_CASE("what a text needs to grow is known before, and what is free when it i
         const auto copy = text;
         CHECK(text.sole_bytes() == 0);
     }
-    // What it grows from is there until it is copied.
+    // The old bytes still exist until they are copied.
     const auto needed = text.growth_by_append(1);
     const auto before = *meter;
     text.append("1", meter);

@@ -10,7 +10,7 @@ using namespace ddprun::witness;
 
 namespace {
 
-/// As etcd 3.4 and 3.5 write it.
+/// In the format of etcd 3.4 and 3.5.
 std::string error(const std::string& words, int code) {
     return R"({"error":"etcdserver: )" + words + R"(","message":"etcdserver: )" + words +
            R"(","code":)" + std::to_string(code) + "}";

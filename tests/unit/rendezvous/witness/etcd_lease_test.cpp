@@ -43,11 +43,11 @@ const std::string granted = "{" + header + R"(,"ID":"55","TTL":"10"})";
 const std::string won =
     "{" + header +
     R"(,"succeeded":true,"responses":[{"response_put":{}},{"response_put":{}},{"response_range":{}}]})";
-/// With what a leader before has recorded: "it ended"
+/// With the record of an earlier leader: "it ended"
 const std::string won_after_an_end =
     "{" + header +
     R"(,"succeeded":true,"responses":[{"response_put":{}},{"response_put":{}},{"response_range":{"kvs":[{"key":"L2RkcnVuL2pvYi9lbmRlZA==","value":"aXQgZW5kZWQ="}],"count":"1"}}]})";
-/// Of a transaction whose comparison held, or did not.
+/// The answer to a transaction whose comparison succeeded, or failed.
 const std::string recorded =
     "{" + header + R"(,"succeeded":true,"responses":[{"response_put":{}}]})";
 const std::string not_recorded = "{" + header + "}";
@@ -71,7 +71,7 @@ struct Story {
     void answer(Result<std::string> body) { handle(EtcdLease::Answered{request, std::move(body)}); }
     void fails() { answer(Failure{system_code(EHOSTUNREACH), "etcd is away"}); }
     void seek() { handle(EtcdLease::Sought{}); }
-    /// To the point where its server is open.
+    /// Proceeds until its server is open.
     void open(const std::string& record) {
         seek();
         answer(record);
@@ -114,7 +114,7 @@ TEST_CASE("a node finds the leader by its key") {
 
 TEST_CASE("the leader whose connection has just ended is tried before etcd is asked") {
     Story story;
-    // It knows none yet.
+    // It does not know any leader yet.
     story.handle(EtcdLease::Sought{true});
     CHECK(story.path() == "/v3/kv/txn");
     story.answer(led_by_b);
@@ -123,7 +123,7 @@ TEST_CASE("the leader whose connection has just ended is tried before etcd is as
     CHECK(story.path().empty());
     REQUIRE(story.got<EtcdLease::Found>());
     CHECK(story.got<EtcdLease::Found>()->leader == etcd::Leader{"b:20001", "bb", 7});
-    // It was not there.
+    // The leader was not reachable.
     story.handle(EtcdLease::Sought{false});
     CHECK(story.path() == "/v3/kv/txn");
 }
@@ -446,7 +446,7 @@ TEST_CASE("every event of the lease is defined in every state") {
                 case 6: story.handle(EtcdLease::EndDecided{1, 2, "ends"}); break;
                 default: story.now += 3600s; story.handle(EtcdLease::DeadlinePassed{});
             }
-            // One question at a time, and none that waits for ever.
+            // One request at a time, and none without a time limit.
             if (story.got<EtcdLease::Ask>()) CHECK(story.machine.next_deadline() > story.now);
         }
 }

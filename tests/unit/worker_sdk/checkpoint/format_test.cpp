@@ -43,7 +43,7 @@ Bytes encoded(const Checkpoint& checkpoint) {
     return bytes;
 }
 
-/// The same checkpoint again has the same bytes: nothing else is needed to compare two.
+/// Encoding it again gives the same bytes, so bytes are enough to compare checkpoints.
 Bytes there_and_back(const Bytes& bytes) {
     return encoded(decode(bytes).value());
 }
@@ -156,7 +156,7 @@ TEST_CASE("floats of 16 bits are read as they were written, and need version 2")
         decode(bytes, {wrong}).error().describe() ==
         "tensor 'half' is not of type bfloat16: the checkpoint does not fit the model");
 
-    // What is new is not known in a file of version 1.
+    // A file of version 1 has none of the new features.
     Bytes older(bytes.begin(), bytes.end() - 4);
     older[8] = std::byte{1};
     CHECK(refused(with_checksum(older)) == Fault::malformed);

@@ -33,7 +33,8 @@ Indices counted(std::uint64_t samples) {
     return all;
 }
 
-/// What a job of `world` ranks uses when each takes `steps` samples, in the order of steps.
+/// The samples that a job of `world` ranks uses when each takes `steps` samples, in the order of
+/// steps.
 Indices use(DistributedSampler::State& state, std::uint64_t samples, int world, std::size_t steps) {
     Indices used;
     for (int rank = 0; rank < world; ++rank) {
@@ -191,7 +192,7 @@ TEST_CASE("advance continues, set_epoch starts again") {
 
 namespace {
 
-/// What a job whose ranks take these shares uses in `steps` steps, in the order of ranks.
+/// The samples that a job with these shares uses in `steps` steps, in the order of ranks.
 Indices use_shares(
     DistributedSampler::State& state,
     std::uint64_t samples,

@@ -55,7 +55,7 @@ TEST_CASE("a call's state changes while the trace has it") {
     CHECK(calls[0].ended_ms >= calls[0].launched_ms);
     CHECK(calls[1].state == State::failed);
 
-    // Its place is another call's now.
+    // Its entry has been reused for another call.
     for (std::uint64_t call = 3; call <= CallTrace::room + 1; ++call)
         trace.launched(a_barrier(call));
     trace.ended(first, false);

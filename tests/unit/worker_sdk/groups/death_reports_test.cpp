@@ -12,7 +12,7 @@ using namespace ddprun;
 using groups::first_of_group;
 
 TEST_CASE("agents and workers mean the same key by the deaths of a round") {
-    // As on the wire, where clients put a slash in front.
+    // The key on the wire, where clients put a slash in front.
     CHECK(agent::store_names::deaths("inc", 3, 1) == "/" + store_names::deaths("inc", 3, 1));
     CHECK(agent::store_names::no_deaths == store_names::no_deaths);
 }

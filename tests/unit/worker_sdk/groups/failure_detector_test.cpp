@@ -48,7 +48,7 @@ std::string describe(const D::Effect& effect) {
         effect);
 }
 
-/// A group's detector on a clock that is only a number, and everything it asked for and said.
+/// A group's detector on a simulated clock, and its questions and reports.
 struct Story {
     explicit Story(Way way, bool has_reports = true) : detector({way, has_reports}) {}
 
@@ -77,7 +77,7 @@ struct Story {
         CHECK(now_said() == Lines{"does one wait of " + text_of(ranks)});
         at(when, D::WaitersRead{calls, std::move(ranks)});
     }
-    /// What was said since this was asked last.
+    /// The output since the last call.
     Lines now_said() { return std::exchange(said, {}); }
 };
 
@@ -89,7 +89,7 @@ TEST_CASE("of a host's ranks the ones whose processes ended are lost at once") {
     story.at(10ms, D::ProcessesEnded{calls, {1, 3}});
 
     CHECK(story.now_said() == Lines{"found PeerLost: lost ranks 1 and 3 #1 #3"});
-    // What one rank of the host wrote first is what all fail with.
+    // All ranks of the host fail with the error that one of them wrote first.
     story.at(11ms, D::CallFailed{calls, {Kind::peer_lost, "lost rank 3", {3}}});
     CHECK(story.now_said() == Lines{"decided PeerLost: lost rank 3 #3"});
     CHECK(story.detector.verdict()->ranks == std::vector{3});
@@ -300,7 +300,7 @@ TEST_CASE("a rank that was waiting too may have run out of time, and has a secon
             moments.push_back(std::to_string(now.count()) + " " + line);
     }
 
-    // The last of them is for good.
+    // The last one is final.
     CHECK(
         moments == Lines{
                        "2020 read reports",
@@ -566,7 +566,8 @@ TEST_CASE("every event has an answer in every state of a failure detector") {
                     story.now_said();
                     story.at(3s, event);
                     story.at(3s, event);
-                    // One step asks for little, a verdict stays, and without a store none is asked.
+                    // One event causes few questions, a verdict is final, and without a store none
+                    // is queried.
                     CHECK(story.said.size() <= 4);
                     if (before) CHECK(story.detector.verdict() == before);
                     for (const auto& line : story.now_said())
@@ -574,7 +575,7 @@ TEST_CASE("every event has an answer in every state of a failure detector") {
                             CHECK(
                                 (line.rfind("read", 0) && line.rfind("compare", 0) &&
                                  line.rfind("does", 0)));
-                    // What waits for an answer comes to an end, whatever is answered.
+                    // A wait for an answer ends, whatever the answer is.
                     for (auto now = 4s; now < 10s; now += 1s) {
                         for (int i = 0; i < 40; ++i)
                             story.time(now);

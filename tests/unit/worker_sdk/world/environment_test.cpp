@@ -14,7 +14,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-/// What ddprun gives to rank 5 of 8.
+/// The variables of rank 5 of 8 under ddprun.
 Variables launched() {
     return {
         {"RANK", "5"},

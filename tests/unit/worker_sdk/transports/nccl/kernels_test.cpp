@@ -22,14 +22,14 @@ namespace {
 using Count = unsigned long long;
 using Limits = std::numeric_limits<float>;
 
-/// As DeviceKernels launches them.
+/// The number that DeviceKernels uses.
 constexpr unsigned threads = 256;
 
 cuda_on_cpu::Shape blocks(unsigned count) {
     return {{count}, {threads}};
 }
 
-/// What is hard to round, and then anything.
+/// Numbers that are hard to round, followed by arbitrary ones.
 std::vector<float> numbers(std::size_t count) {
     const std::vector<float> hard{
         0.0F,
@@ -79,7 +79,7 @@ void check_compression(const std::string& name) {
     for (const auto count : counts) {
         CAPTURE(count);
         const auto from = numbers(count);
-        // One more, which must stay.
+        // One more element, which must not change.
         std::vector<std::uint16_t> halves(count + 1, 0x1234);
         std::vector<float> back(count + 1, -7.0F);
         for (const float factor : {1.0F, 0.5F}) {
@@ -112,7 +112,7 @@ void check_compression(const std::string& name) {
     }
 }
 
-/// With that many blocks. The norm; `values` are clipped.
+/// Runs with this many blocks. Returns the norm; `values` are clipped.
 float clip(std::vector<float>& values, float max_norm, unsigned block_count) {
     const Count count = values.size();
     std::vector<double> sums(block_count, -1.0);

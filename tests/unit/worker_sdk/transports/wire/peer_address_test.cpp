@@ -44,7 +44,7 @@ TEST_CASE("an address that another version has published is refused") {
     const std::string rest = " 192.0.2.1 80 00112233445566778899aabbccddeeff net";
     for (const auto* version : {"0", "2", "01", "1x"})
         CHECK_FALSE(peer_address_from(version + rest));
-    // Of releases before there were versions.
+    // The format of releases without a version.
     CHECK_FALSE(peer_address_from(rest.substr(1)));
     CHECK_FALSE(peer_address_from(std::string(28, '\2')));
 }

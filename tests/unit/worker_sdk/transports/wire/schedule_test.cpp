@@ -44,7 +44,7 @@ public:
             }
     }
 
-    /// False when nothing moves any more though not all is done.
+    /// Returns false when nothing can be moved although not all is done.
     bool run() {
         while (!is_done())
             if (!move_all(true) && !move_all(false)) return false;
@@ -54,7 +54,7 @@ public:
         return true;
     }
 
-    /// Almost all the time the others wait for it.
+    /// This rank is nearly always the one that the others wait for.
     Ranks& with_slowest(int rank) {
         slowest_ = rank;
         return *this;
@@ -82,7 +82,7 @@ private:
         return std::min<std::size_t>(piece, most);
     }
 
-    /// False when nothing could be moved, of those that are not slow this time.
+    /// Returns false when none of the ranks that are not slow this time could move anything.
     bool move_all(bool are_some_slow) {
         bool has_moved = false;
         for (int from = 0; from < count_; ++from)
@@ -164,7 +164,7 @@ std::int32_t sum_at(int ranks, std::size_t place) {
     return sum;
 }
 
-/// What a rank has in `data` afterwards.
+/// The content of a rank's `data` afterwards.
 Numbers expected(Kind kind, int rank, int ranks, int root, std::size_t count) {
     auto data = buffers_of(kind, rank, ranks, count).data;
     for (std::size_t i = 0; i < count; ++i)
@@ -265,7 +265,7 @@ TEST_CASE("between hosts a large reduction waits for the slowest rank with bound
 }
 
 TEST_CASE("between hosts ranks that all wait are noticed") {
-    // Their roots are not the same, so that each waits for the other.
+    // Their roots differ, so each waits for the other.
     Numbers values(10);
     std::vector<Collective> calls(2);
     for (auto& call : calls) {

@@ -22,16 +22,16 @@ TEST_CASE("a machine is silent when nothing came for long, and it was asked seve
     };
     const std::vector<Case> cases{
         {0, 0, 0, 0, false},
-        // Nothing was asked: the connection was not used.
+        // No question was sent, since the connection was not used.
         {limit, limit, 0, 0, false},
-        // Asked a moment ago: the answer is on its way. So it is when a busy peer's window is
-        // closed, about which the kernel asks rarely.
+        // A question was sent a moment ago, and the answer is on its way. This also happens when a
+        // busy peer's window is closed, which the kernel probes rarely.
         {limit, limit, 1, 0, false},
         {limit, limit, 3, 0, true},
         {limit, limit, 0, 3, true},
         {limit - 1, limit, 9, 9, false},
         {limit, limit - 1, 9, 9, false},
-        // A peer that only sends acknowledges nothing new.
+        // A peer that only sends has nothing new to acknowledge.
         {10, 10 * limit, 0, 3, false},
     };
     for (const auto& c : cases) {
