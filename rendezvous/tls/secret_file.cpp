@@ -92,8 +92,7 @@ Result<Text> read_text(const std::string& origin, const std::string& path, const
     const Descriptor file{::open(path.c_str(), flags)};
     if (file.get() < 0) return wrong(origin, path, system_code(errno).message());
     struct stat facts {};
-    if (::fstat(file.get(), &facts) != 0)
-        return wrong(origin, path, system_code(errno).message());
+    if (::fstat(file.get(), &facts) != 0) return wrong(origin, path, system_code(errno).message());
     const auto objection = rules.is_private ? objection_to(facts) : objection_to_public(facts);
     if (!objection.empty()) return wrong(origin, path, objection);
     auto text = read_all(file.get(), rules.most_bytes);
