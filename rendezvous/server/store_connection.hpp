@@ -52,7 +52,7 @@ public:
     void finish();
     /// Closes now and reports it to the server.
     void close();
-    /// Closes now, without a call to the server.
+    /// Closes now; the server is not called again.
     void abandon();
 
     ConnectionId id() const { return id_; }
