@@ -313,8 +313,8 @@ inline constexpr std::size_t max_error_file_bytes = 1024 * 1024;
 inline constexpr std::size_t max_stderr_tail_bytes = 4 * 1024;
 /// The longest text of an exception in a headline.
 inline constexpr std::size_t max_exception_bytes = 240;
-/// The report has the beginning of an error file's message and the end of its call stack, each up
-/// to this length.
+/// The report has the beginning of an error file's message and the end of its call stack, up to
+/// these lengths.
 inline constexpr std::size_t max_failure_message_bytes = 1024;
 inline constexpr std::size_t max_failure_details_bytes = 4 * 1024;
 /// How long the program, at its exit, waits for a disk that does not accept the last files.
@@ -415,11 +415,11 @@ inline constexpr Duration slurm_save_lead = 120s;
 // Commands of ddprunctl.
 /// A command has fewer than a hundred bytes, apart from the names of nodes.
 inline constexpr std::size_t max_command_bytes = 4 * 1024;
-/// Connections at once, and how long each may take to send its command: it sends at once, but where
-/// everything else has the processor that can be seconds.
+/// Connections at once, and how long each may take to send its command: on a loaded machine the
+/// caller may get no processor for seconds.
 inline constexpr std::size_t max_command_callers = 16;
 inline constexpr Duration command_timeout = 10s;
-/// How long ddprunctl waits for all agents of the machine; one that is stopped costs as much.
+/// How long ddprunctl waits for all agents of the machine; it waits as long if one is stopped.
 inline constexpr Duration command_answer_timeout = 3s;
 /// How long an agent waits for the server's answer to a forwarded command.
 inline constexpr Duration command_relay_timeout = 5s;

@@ -243,8 +243,8 @@ struct JobData {
     bool is_young() const { return is<Forming>() && !round; }
     bool is_empty() const;
     /// This server has begun a round of the job. Before that, and while a round was only reported,
-    /// its nodes keep the job while they are connected and for their lease, an hour at most. There
-    /// is no limit while all places of a reported round are taken and workers may run.
+    /// its nodes keep the job while they are connected and for their lease. Only an hour of that
+    /// lease counts, except while all places of a reported round are taken and workers may run.
     bool is_proven() const { return round && !round->is_recovered; }
     /// No node keeps the job: none is left, or the job is unproven and none is connected.
     bool is_deserted();
