@@ -9,7 +9,7 @@
 namespace ddprun {
 
 /// Appends `value` as a JSON string, with its quotes: escaped, with U+FFFD for bytes that are not
-/// UTF-8. Printable characters stay (printable.hpp).
+/// UTF-8. The result can be shown as it is (printable.hpp).
 void append_json_string(std::string& out, std::string_view value);
 
 /// The length of the bytes without an incomplete character at their end: there a text may be cut

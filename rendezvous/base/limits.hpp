@@ -77,8 +77,8 @@ inline constexpr int max_reported_restarts = 1'000'000;
 /// The most exit codes that a job may exclude from restarts.
 inline constexpr std::size_t max_final_codes = 64;
 
-// Waits in a round's store. A wait of this length counts as long: then the missing ranks are
-// determined.
+// Waits in a round's store.
+/// A wait of this length counts as long: then the missing ranks are determined.
 inline constexpr Duration long_wait = 30s;
 /// How often a store checks its waits, and how often a continuing wait is reported again.
 inline constexpr Duration wait_check_interval = 5s;
@@ -102,7 +102,7 @@ inline constexpr std::size_t max_python_frames = 128;
 inline constexpr std::size_t max_sampled_frames = 1'024;
 /// The longest part of a name that is shown.
 inline constexpr std::size_t max_sampled_name_bytes = 256;
-/// How often a stack is read again when it changes while it is read.
+/// How often a stack is read at most when it changes while it is read.
 inline constexpr int max_stack_attempts = 3;
 /// The longest table of source lines for instructions.
 inline constexpr std::size_t max_line_table_bytes = 256 * 1024;
@@ -120,7 +120,7 @@ inline constexpr std::size_t max_sampled_processes = 256;
 inline constexpr std::size_t max_sampled_wrappers = 8;
 /// Addresses to which a process is connecting.
 inline constexpr std::size_t max_sampled_addresses = 16;
-/// Below this share of a CPU a process counts as idle.
+/// A process counts as idle up to this share of a CPU and this much input and output.
 inline constexpr double idle_cpu_share = 0.05;
 inline constexpr double idle_bytes_per_second = 1'000'000;
 /// A thread that is in the same place at two moments has left it and returned if it has run for
@@ -153,8 +153,8 @@ inline constexpr Duration survey_timeout = 500ms;
 inline constexpr Duration handshake_timeout = 10s;
 inline constexpr Duration connect_attempt_timeout = 1s;
 
-// Encrypted connections: from the first byte to the proof of the secret. Afterwards
-// `handshake_timeout` applies.
+// Encrypted connections.
+/// From the first byte to the proof of the secret. Afterwards `handshake_timeout` applies.
 inline constexpr Duration tls_handshake_timeout = 3s;
 /// Connections of a server that have not proved the secret yet. Beyond this number the oldest
 /// connection of the network that has most of them is closed, unless the new caller is of that
@@ -172,8 +172,8 @@ inline constexpr std::size_t max_secrets = 16;
 /// The size of a file with certificates or a key; a list of all public authorities has 220 KB.
 inline constexpr std::size_t max_certificate_file_bytes = 1024 * 1024;
 
-// The tunnel between a node and the round's store: the data in flight of one stream in one
-// direction.
+// The tunnel between a node and the round's store.
+/// The data in flight of one stream in one direction.
 inline constexpr std::size_t tunnel_window_bytes = 256 * 1024;
 /// Connections to the store that one node's workers have at once.
 inline constexpr std::size_t max_tunnel_streams = 16'384;
@@ -206,7 +206,7 @@ inline constexpr int keepalive_probes = 3;
 /// time after which address translators and load balancers forget an idle connection (4 minutes at
 /// Azure, 350 s at AWS). Probing goes on for a quarter of an hour, as long as the kernel repeats
 /// unacknowledged data (tcp_retries2), so that an outage that a busy connection survives ends no
-/// idle connection either.
+/// idle connection either, and no job that PyTorch's own server would have kept.
 inline constexpr Duration caller_keepalive_idle = 120s;
 inline constexpr Duration caller_keepalive_interval = 60s;
 inline constexpr int caller_keepalive_probes = 13;
@@ -290,8 +290,7 @@ inline constexpr Duration probe_after = 2 * heartbeat_interval;
 inline constexpr Duration probe_interval = 1s;
 /// How long a probe of a neighbour may take, from connecting to its answer.
 inline constexpr Duration peer_answer_timeout = 1s;
-/// Nodes of a round whose probes one agent remembers; also the concurrent callers on its
-/// `peer_port`.
+/// Nodes of a round whose probes one agent remembers, and concurrent callers on its `peer_port`.
 inline constexpr std::size_t max_probing_nodes = 1'024;
 inline constexpr std::size_t max_peer_callers = 64;
 /// A hosted server that answers "refused" this long will not come back.
@@ -314,8 +313,8 @@ inline constexpr std::size_t max_error_file_bytes = 1024 * 1024;
 inline constexpr std::size_t max_stderr_tail_bytes = 4 * 1024;
 /// The longest text of an exception in a headline.
 inline constexpr std::size_t max_exception_bytes = 240;
-/// The report has the beginning of an error file's message and the end of its call stack, each up
-/// to this length.
+/// The report has the beginning of an error file's message and the end of its call stack, up to
+/// these lengths.
 inline constexpr std::size_t max_failure_message_bytes = 1024;
 inline constexpr std::size_t max_failure_details_bytes = 4 * 1024;
 /// How long the program, at its exit, waits for a disk that does not accept the last files.
@@ -327,7 +326,7 @@ inline constexpr std::size_t max_output_backlog_bytes = 16 * 1024 * 1024;
 /// A longer line of a worker is cut into parts.
 inline constexpr std::size_t max_line_bytes = 16 * 1024;
 /// An incomplete line of a worker is shown after this time when it may be a prompt, and after
-/// `line_timeout` when lines must be complete.
+/// `unfinished_line_timeout` when lines must be complete.
 inline constexpr Duration prompt_timeout = 50ms;
 inline constexpr Duration unfinished_line_timeout = 10s;
 /// How long the exit of the program waits for a console or disk that accepts nothing at all.
@@ -352,12 +351,14 @@ inline constexpr Duration repeated_interrupt_time = 1s;
 /// Replaces the default grace while a rank is being debugged.
 inline constexpr Duration attached_grace = 24h;
 
-// Hosts on which `ddprun --hosts` starts nodes: connections that are made at the same time.
+// Hosts on which `ddprun --hosts` starts nodes.
+/// Connections that are made at the same time.
 inline constexpr int max_connecting_hosts = 32;
 /// How long a host may take to receive a copy of the program.
 inline constexpr Duration program_copy_timeout = 120s;
-/// How many copies stay in a host's cache folder: the most recently used ones, and those used less
-/// than this long ago, since a host with the same home may be about to start one.
+/// The copies that stay in a host's cache folder: this many of the most recently used ones, and
+/// those used less than `program_copy_rest` ago, since a host with the same home may be about to
+/// start one.
 inline constexpr std::size_t kept_program_copies = 4;
 inline constexpr Duration program_copy_rest = 1h;
 /// How long a node may take to end after another one has, in addition to the grace of its workers.
@@ -367,13 +368,15 @@ inline constexpr std::size_t max_host_answer_bytes = 64 * 1024;
 /// A file with a list of hosts, or of their switches.
 inline constexpr std::size_t max_option_file_bytes = 16 * 1024 * 1024;
 
-// Goodput: the longest time that messages carry for one phase (codec.cpp: ten years); longer times
-// are capped.
+// Goodput.
+/// The longest time that messages carry for one phase (codec.cpp: ten years); longer times are
+/// capped.
 inline constexpr Duration longest_phase = std::chrono::hours{24 * 3650};
 /// The most that a server takes over from its predecessor, including the time since then.
 inline constexpr Duration longest_restored_goodput = longest_phase / 2;
 
-// Worker channel. A greeting has fewer than a hundred bytes.
+// Worker channel.
+/// A greeting has fewer than a hundred bytes.
 inline constexpr std::size_t max_channel_line_bytes = 1024;
 /// Connections that have not sent a token yet, and the time that each of them has for it.
 inline constexpr std::size_t max_unfinished_channels = 64;
@@ -391,7 +394,7 @@ inline constexpr std::size_t max_progress_pattern_bytes = 1024;
 inline constexpr std::size_t max_progress_line_bytes = 16 * 1024;
 /// Reported workers of one node, so that a report fits into a frame.
 inline constexpr std::size_t max_reported_progress = 256;
-/// The interval while its ranks agree on a step to save, or save it.
+/// Replaces `page_read_interval` while the ranks agree on a step to save, or save it.
 inline constexpr Duration save_read_interval = 20ms;
 /// How many steps are proposed before the agreement fails: the last proposal is 4,096 steps ahead.
 inline constexpr int most_save_attempts = 14;
@@ -409,13 +412,14 @@ inline constexpr Duration save_margin = 1s;
 /// stop.
 inline constexpr Duration slurm_save_lead = 120s;
 
-// Commands of ddprunctl. A command has fewer than a hundred bytes, apart from the names of nodes.
+// Commands of ddprunctl.
+/// A command has fewer than a hundred bytes, apart from the names of nodes.
 inline constexpr std::size_t max_command_bytes = 4 * 1024;
-/// Connections at once, and how long each may take to send its command: it sends at once, but where
-/// everything else has the processor that can be seconds.
+/// Connections at once, and how long each may take to send its command: on a loaded machine the
+/// caller may get no processor for seconds.
 inline constexpr std::size_t max_command_callers = 16;
 inline constexpr Duration command_timeout = 10s;
-/// How long ddprunctl waits for all agents of the machine; one that is stopped costs as much.
+/// How long ddprunctl waits for all agents of the machine; it waits as long if one is stopped.
 inline constexpr Duration command_answer_timeout = 3s;
 /// How long an agent waits for the server's answer to a forwarded command.
 inline constexpr Duration command_relay_timeout = 5s;
@@ -444,7 +448,7 @@ inline constexpr double leading_share_of_ttl = 0.8;
 inline constexpr Duration shortest_elected_lease = 20s;
 /// One connection to etcd, from connected to answered.
 inline constexpr Duration http_request_timeout = 2s;
-/// A request to etcd, after all its members were tried.
+/// A request to etcd, including the attempts at all its members.
 inline constexpr Duration etcd_answer_timeout = 5s;
 inline constexpr std::size_t max_http_answer_bytes = 64 * 1024;
 inline constexpr std::size_t max_etcd_members = 16;
@@ -456,7 +460,8 @@ inline constexpr std::uint64_t max_epochs_ahead = 1'000'000'000;
 // -------------------------------------------------------------------------
 
 /// The parked processes, which wait for a restart, begin to import when the round's own start is
-/// over: this long after a step, or after the start of a round that reports no steps.
+/// over: `parking_after_step` after the first step, and at the latest `parking_without_steps` after
+/// the start of the workers.
 inline constexpr Duration parking_after_step = 5s;
 inline constexpr Duration parking_without_steps = 15s;
 /// How long the imports of one parked process may take.

@@ -49,7 +49,7 @@ bool is_enabled(Level level);
 void set_sink(std::function<void(std::string line)> sink);
 
 /// Every line is a JSON object from now on: time, `common` (the run, the host), stream "ddprun",
-/// level, event, the event's fields, and as `message` the text line.
+/// level, event, the event's fields, and as `message` the words of the text line.
 void use_json(Fields common);
 /// Every line is text again.
 void use_text();

@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-/// While it exists, no signal is delivered to this thread; threads that are started meanwhile never
-/// get one.
+/// While it exists, no signal is delivered to this thread. Threads that this one starts meanwhile
+/// never get one.
 class SignalsMasked {
 public:
     enum class Except {

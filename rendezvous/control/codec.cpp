@@ -25,7 +25,7 @@ using Json = nlohmann::json;
 
 constexpr double longest_seconds = 10 * 365.25 * 86'400;
 constexpr std::size_t header_bytes = 4;
-/// A buffer of this capacity is kept even when it is empty.
+/// An empty buffer of at most this capacity is kept.
 constexpr std::size_t worth_keeping_bytes = 1024;
 
 // ---- writing ------------------------------------------------------------------------------------

@@ -140,7 +140,7 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
         out);
 }
 
-/// By now the election may name another server. A node with workers asks it again at once.
+/// By now the election may name another server. A node with workers looks there again at once.
 void Coordinator::turn_elsewhere(const Received& received, std::vector<Effect>& out) {
     const std::string reason = "this server does not lead the job";
     if (std::holds_alternative<control::Join>(received.message))

@@ -175,7 +175,7 @@ private:
     std::map<ConnectionId, Peer> peers_;
     std::map<JobId, Job> jobs_;
     JobId next_job_ = 1;
-    /// The number of jobs that each network has begun.
+    /// How many of these jobs each network has begun.
     std::map<std::string, std::size_t> jobs_of_network_;
     /// The newest job of each run id, whether over or not.
     std::map<std::string, JobId> newest_;

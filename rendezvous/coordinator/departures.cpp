@@ -58,7 +58,7 @@ void restart_clocks(JobStep& step) {
     if (auto* recovering = std::get_if<Recovering>(&job.state))
         recovering->ends_at = step.now + job.lease();
     if (auto* forming = std::get_if<Forming>(&job.state)) {
-        // Reports of nodes that arrive by then are handled first.
+        // First, nodes that connected while the process did not run are heard.
         const auto soon = step.now + limits::reconnect_grace;
         forming->join_ends = std::max(forming->join_ends, soon);
         if (forming->replacement_ends)

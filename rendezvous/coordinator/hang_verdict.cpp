@@ -100,7 +100,7 @@ bool judge_state(Ranks ranks, HangVerdict& verdict) {
             ranks, [&](const RankSeen& rank) { return activity_of(rank) == row.activity; });
         if (those.empty()) continue;
         verdict.why = those.size() == 1 ? row.one : row.several;
-        // Ranks that end first are as often right as those that do not end.
+        // Ranks that end first are often as right as those that do not end.
         verdict.is_certain = row.activity != Activity::ended || are_few(those, ranks);
         verdict.suspects = std::move(those);
         return true;

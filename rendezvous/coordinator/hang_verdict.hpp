@@ -34,7 +34,7 @@ struct HangVerdict {
     Kind kind = Kind::hangs;
     /// The ranks that block the others, in ascending order; empty when that is not visible.
     std::vector<int> suspects;
-    /// What the ranks do, or what all ranks do: "is stopped by a signal".
+    /// What the suspects do, or what all ranks do: "is stopped by a signal".
     std::string why;
     /// The observations allow no other explanation.
     bool is_certain = true;

@@ -97,7 +97,8 @@ struct Draining {
 /// The server was restarted: members report their rounds.
 struct Recovering {
     Instant ends_at{};
-    /// A member came back with workers of the current round (running, or still ending).
+    /// A member came back with workers of the current round; or with workers that are still ending,
+    /// or have all succeeded (`has_stopping`).
     bool has_workers = false;
     bool has_stopping = false;
     /// The neighbours sent to each member before the restart, by group rank.
@@ -242,8 +243,8 @@ struct JobData {
     bool is_young() const { return is<Forming>() && !round; }
     bool is_empty() const;
     /// This server has begun a round of the job. Before that, and while a round was only reported,
-    /// its nodes keep the job while they are connected and for their lease, an hour at most. There
-    /// is no limit while all places of a reported round are taken and workers may run.
+    /// its nodes keep the job while they are connected and for their lease. Only an hour of that
+    /// lease counts, except while all places of a reported round are taken and workers may run.
     bool is_proven() const { return round && !round->is_recovered; }
     /// No node keeps the job: none is left, or the job is unproven and none is connected.
     bool is_deserted();
@@ -260,7 +261,7 @@ struct JobData {
     /// How many waiting nodes would get a place in a restart: whole units, up to the available
     /// room. Visits every member.
     std::size_t growth() const;
-    /// How long a member that is stopped now is waited for.
+    /// Until when a member that is stopped now is waited for.
     Instant ready_by(Instant now) const;
 };
 

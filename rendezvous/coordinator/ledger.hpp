@@ -70,8 +70,8 @@ public:
     bool is_closed() const { return state_ == State::over; }
     /// The lowest step of the current round, or of the last round that reported any.
     std::optional<std::uint64_t> step() const;
-    /// The last step that was done in all rounds so far. If workers set their counter back, it is
-    /// the step that they reached last.
+    /// The last step that was done in the rounds so far, the current one included. If workers set
+    /// their counter back, it is the step that they reached last.
     std::optional<std::uint64_t> done_step() const;
     /// How often a node reported a lower step than before within a round.
     std::uint64_t reset_count() const { return reset_count_; }

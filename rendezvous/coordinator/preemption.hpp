@@ -18,8 +18,9 @@ void on_save_report(JobStep& step, Member& member, const control::SaveReport& re
 void forget_notice(JobStep& step, Member& member);
 /// The round continues without the member of this place, whose ranks have ended.
 void on_gone_from_save(JobStep& step, std::size_t group_rank);
-/// The step that all ranks had saved before they ended, if the job recovers: their nodes have
-/// reported it, and the agreement was made by the previous server. Requires: all have succeeded.
+/// How all ranks had saved before they ended, as a text for the end of the job; known only while
+/// the job recovers: their nodes have reported it, and the agreement was made by the previous
+/// server. Requires: all have succeeded.
 std::optional<std::string> saved_while_recovering(const JobData& job, Instant now);
 /// Takes over the save state of a member that comes back while the job recovers.
 void recover_save(JobStep& step, Member& member, const control::Resume& resume);

@@ -20,8 +20,8 @@ namespace ddprun::coordinator {
 /// | because a worker failed         | no new step      | is one more    |
 /// | for another reason: a lost node | no new step      | stays          |
 ///
-/// A job is ended only when nothing can speak for it: the fastest rank counts, and a rank whose
-/// step went back within the round, as at the end of an epoch, has done new ones. As long as no
+/// A job is ended only when nothing shows progress: the fastest rank counts, and a rank whose step
+/// went back within the round, as at the end of an epoch, has done new ones. As long as no
 /// round has reported a step, nothing is known but how they failed: one that was short and failed
 /// as the one before is one more, any other begins the count. Owned by a job. Pure.
 class ProgressRecord {

@@ -27,7 +27,7 @@ constexpr std::size_t most_named = 8;
 /// Places of the round whose members have not come back.
 struct MissingPlaces {
     std::size_t count = 0;
-    /// The first few: the number of places was stated by a peer.
+    /// Only the first few: the number of places was stated by a peer, and may be huge.
     std::vector<std::size_t> first;
 };
 
@@ -86,8 +86,8 @@ void reject(JobStep& step, Member& member, const std::string& why) {
     remove_member(step, member);
 }
 
-/// The highest reported round is the current one. The previous server may have begun a later round
-/// that reached no member; its number is not used again.
+/// The highest reported round is the current one. The previous server may have begun one round more
+/// that reached no member that comes back; its number is not used again.
 void adopt_round(JobStep& step, const Member& reporter, const control::Assignment& assignment) {
     auto& job = step.job;
     std::vector<Member*> older;

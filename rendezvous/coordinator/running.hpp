@@ -21,8 +21,8 @@ void resume_round(JobStep& step);
 /// A node without a place became ready.
 void consider_late_node(JobStep& step, const Member& member);
 
-/// Called after each event while the job runs: refuses surplus nodes once all members are known to
-/// be connected. Until then a newcomer may replace a lost member.
+/// Called after each event while the job runs: refuses a surplus node once all members have been
+/// heard after it joined. Until then it may replace a lost member.
 void refuse_surplus(JobStep& step);
 
 /// The deadlines of the state.

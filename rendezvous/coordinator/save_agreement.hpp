@@ -47,11 +47,11 @@ public:
         const std::optional<control::SavePoint>& known,
         Instant now);
 
-    /// Returns true when `point()` has changed.
+    /// Returns true when `point()` or `state()` has changed.
     bool on_report(std::size_t group_rank, const control::SaveReport& report, Instant now);
 
-    /// The ranks of a node have ended, and it reports no more. Returns true when `point()` has
-    /// changed.
+    /// The ranks of a node have ended, and it reports no more. Returns true when `point()` or
+    /// `state()` has changed.
     bool on_gone(std::size_t group_rank, Instant now);
 
     State state() const { return state_; }
@@ -64,7 +64,7 @@ public:
     int saved_count() const;
     int rank_count() const;
 
-    /// The first rank that has not saved.
+    /// The first rank for which the save waits: it has neither saved nor ended.
     struct Missing {
         std::size_t group_rank = 0;
         int local_rank = 0;

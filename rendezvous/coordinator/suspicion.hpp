@@ -15,7 +15,7 @@ namespace ddprun::coordinator {
 struct Witness {
     enum class State {
         heard,   ///< can be asked
-        silent,  ///< silent itself, so it cannot answer
+        silent,  ///< silent itself, so its answer is not known
         gone,    ///< lost or left, so it no longer answers probes
     };
     Nonce nonce;

@@ -46,7 +46,7 @@ struct RoundEnd {
     /// Exit codes that end the job even when the budget has restarts left (--no-restart-on).
     std::span<const int> final_codes = {};
     int max_losses = 0;
-    /// Of this round and those before; null: they do not matter.
+    /// The steps of this round and earlier ones; null: they do not count.
     const ProgressRecord* progress = nullptr;
     Duration ran_for{};
     /// One more lost node would exceed `max_losses` within an hour.
@@ -98,7 +98,7 @@ struct Shortage {
     Duration waited{};
 };
 
-/// The verdict is over: exit code 80 before the first round, 82 after one.
+/// The job is over, with exit code 80 before the first round and 82 after one.
 Verdict judge(const Shortage& shortage);
 
 }  // namespace ddprun::coordinator

@@ -14,8 +14,8 @@ struct PeerOwner {
     enum class Kind : std::uint8_t {
         this_user,   ///< or root
         other_user,  ///< `uid`
-        /// The peer has already closed its end, for which the kernel reports no user. Or no
-        /// descriptor is left to ask the kernel: the caller may retry.
+        /// The peer has already closed its end: the user that the kernel reports for it is not the
+        /// peer's. Or no descriptor is left to ask the kernel: the caller may retry.
         gone,
         /// The kernel reports nothing, or a user without a uid in this user namespace.
         unknown,

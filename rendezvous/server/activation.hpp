@@ -29,8 +29,8 @@ struct Activation {
 /// Returns the value of a variable, if it is set.
 using Variable = std::function<std::optional<std::string>(const char* name)>;
 
-/// The sockets that were passed to the process `self`, or an error that names the variable and its
-/// value. Sockets for another process (variables left over from a parent) are ignored.
+/// What was passed to the process `self`, or an error that names the variable and its value.
+/// Sockets for another process (variables left over from a parent) are ignored.
 std::variant<Activation, std::string> read_activation(const Variable& variable, int self);
 
 }  // namespace ddprun::server

@@ -96,7 +96,7 @@ void ControlConnection::receive(std::string_view bytes) {
     const bool was_established = session->is_established();
     std::string plain;
     const auto received = session->receive(bytes, plain);
-    // Sends an alert, even when the other end has not proved the secret.
+    // Also sends the alert to an end that has not proved the secret.
     write();
     if (!received) {
         const auto reason = received.error().describe();

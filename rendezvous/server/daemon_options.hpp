@@ -16,7 +16,7 @@ struct DaemonOptions {
     /// Address to listen on; empty: all.
     std::string host;
     std::uint16_t port = limits::default_rendezvous_port;
-    /// The place to listen was given as an option, so inherited sockets must not name another.
+    /// The place to listen was given as an option, so there must be no inherited sockets.
     bool is_place_given = false;
     log::Level log_level = log::Level::info;
     wire::Accepted accepted = wire::Accepted::current;

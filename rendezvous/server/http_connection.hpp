@@ -11,7 +11,7 @@
 
 namespace ddprun::server {
 
-/// Answers one request and closes: Reading its head and writing the answer may each take
+/// Answers one request and closes. Reading its head and writing the answer may each take
 /// `limits::http_timeout`. `first_bytes` have already been read. `pages`, and `secrets` if there
 /// are any (page_access.hpp), live on the thread of the socket, longer than this.
 boost::asio::awaitable<void> serve_http(

@@ -24,7 +24,7 @@ struct HttpRequest {
     bool operator==(const HttpRequest&) const = default;
 };
 
-/// The request is answered with this status code and reason, then closed.
+/// The request is answered with this status code and reason, then the connection is closed.
 struct HttpRefusal {
     int status = 400;
     std::string reason;

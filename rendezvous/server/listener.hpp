@@ -21,8 +21,8 @@ public:
     using Take = std::function<void(net::Tcp::socket)>;
     enum class Callers : std::uint8_t {
         any,
-        /// On a loopback address only this user and root are served. A caller whose user cannot be
-        /// determined is served too.
+        /// On a loopback address, where only users of this machine call, only this user and root
+        /// are served. A caller whose user cannot be determined is served too.
         own_user_on_loopback,
         /// The same, but a caller whose user cannot be determined is closed. Requires: a loopback
         /// address.

@@ -33,8 +33,8 @@ struct ListenOn {
 };
 
 /// Where to listen, by the same three rules for a hosting `ddprun` and the daemon: `address` (the
-/// daemon's --host) when given; loopback only when the endpoint's host is a loopback name or
-/// address; else, also without a host, everywhere.
+/// daemon's --host) when given; loopback only when the endpoint's host is written as a loopback
+/// name or address; else, also without a host, everywhere.
 ListenOn listen_on(std::string_view written_host, std::string_view address, std::uint16_t port);
 
 /// The facts at this attempt.

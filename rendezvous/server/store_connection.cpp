@@ -241,7 +241,7 @@ void StoreConnection::finish() {
     is_finishing_ = true;
     handshake_.reset();
     write();
-    // A paused connection is not read, so a later read will show that the client has closed.
+    // A paused connection is not read, and only a read shows that the client has closed.
     is_paused_ = false;
     watch();
 }

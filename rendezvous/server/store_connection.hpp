@@ -27,7 +27,7 @@ class StoreServer;
 /// requests of one read are handled before anything is written, and their replies leave in one
 /// write. A client that does not read its replies is not read from either, so its backlog is
 /// bounded, and no other client is affected. The socket is not an Asio socket (StorePoller): every
-/// request takes this path, so it must not allocate.
+/// request takes this path, which allocates nothing of its own.
 class StoreConnection : public std::enable_shared_from_this<StoreConnection> {
 public:
     /// `server` must outlive this object or call `abandon` first.
@@ -52,7 +52,7 @@ public:
     void finish();
     /// Closes now and reports it to the server.
     void close();
-    /// Closes now, without a call to the server.
+    /// Closes now; the server is not called again.
     void abandon();
 
     ConnectionId id() const { return id_; }

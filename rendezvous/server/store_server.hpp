@@ -102,7 +102,8 @@ private:
     void add(net::Tcp::socket socket, const std::string& first_bytes, std::string peer);
     friend class StoreConnection;
 
-    // Called by connections. Requires: the event is a Received.
+    // Called by connections.
+    /// Requires: the event is a Received.
     void received(store::Store::Event&& event);
     void refused(const StoreConnection& connection, const Failure& failure, std::string_view bytes);
     void closed(ConnectionId connection);

@@ -12,7 +12,7 @@ namespace ddprun::store {
 /// One name of one wait: a link in that name's line while the name is missing.
 struct Waiters::Place {
     Wait* wait = nullptr;
-    /// Null once the name was set.
+    /// Null once the name was given to the wait.
     Line* line = nullptr;
     Place* before = nullptr;
     Place* after = nullptr;

@@ -51,13 +51,12 @@ public:
 
     struct Woken {
         ConnectionId client;
-        /// All names were set: the wait has ended.
+        /// The wait was given all its names and has ended.
         bool is_complete = false;
         /// No other name was missing when the wait began.
         bool is_sole = false;
     };
-    /// The name's queue has an element: sets the name for the client that has waited longest for
-    /// it.
+    /// The name's queue has an element: gives the name to the client that waits longest for it.
     std::optional<Woken> wake_one(std::string_view name);
 
     std::size_t size() const { return waits_.size(); }

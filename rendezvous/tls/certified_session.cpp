@@ -81,7 +81,7 @@ Result<> show(SSL_CTX* context, const PemFile& own, const PemFile& key_file) {
         PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr), EVP_PKEY_free};
     if (!key) return wrong(key_file, "no private key in it (PEM, without a passphrase)");
     ERR_clear_error();
-    // Only the check finds that the key does not match the certificate.
+    // Only the check finds a key of another kind than the certificate's.
     if (SSL_CTX_use_PrivateKey(context, key.get()) != 1 || SSL_CTX_check_private_key(context) != 1)
         return wrong(key_file, "is not the key of the certificate in " + own.name);
     return {};

@@ -36,7 +36,7 @@ Key store_key(const Secret& secret, std::string_view incarnation, int round);
 /// sent in clear text.
 std::string page_token(const Secret& secret);
 
-/// Compares in constant time.
+/// Compares in a time that does not depend on where they differ.
 bool are_equal_tokens(std::string_view a, std::string_view b);
 
 }  // namespace ddprun::tls

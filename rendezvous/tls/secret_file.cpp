@@ -183,7 +183,8 @@ struct Secrets::State {
 
     static std::vector<Key> keys_of(const SecretSource& source);
     FileStamp stamp_now() const;
-    /// May wait for the file. None: nothing has changed.
+    /// May wait for the file. None: the present secrets stay valid, since the file is unchanged or
+    /// cannot be read.
     std::optional<SecretSource> read_if_changed();
 
     mutable std::mutex mutex;

@@ -14,7 +14,7 @@
 namespace ddprun::tls {
 
 /// Whether OpenSSL supports what sessions and keys need, with these properties ("fips=yes";
-/// nullptr: any). Call it before the first session or key is made. On error the code is EINVAL and
+/// nullptr: any). Sessions and keys require that it has succeeded. On error the code is EINVAL and
 /// the context a sentence.
 Result<> check_openssl(const char* properties = nullptr);
 

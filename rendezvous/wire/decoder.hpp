@@ -35,9 +35,9 @@ public:
     void borrow(std::string_view bytes) { input_.borrow(bytes); }
     void own() { input_.own(); }
 
-    /// Writes the next request to `into` and returns true; false: none is complete yet; an error:
-    /// this connection must end. In place, since moving a small request costs as much as decoding
-    /// it. Unless true is returned, `into` has no meaningful value.
+    /// Writes the next request to `into` and returns true; false: none is complete yet; an error,
+    /// which is final: this connection must end. In place, since moving a small request costs as
+    /// much as decoding it. Unless true is returned, `into` has no meaningful value.
     Result<bool> next(Request& into);
 
     /// Whether a valid VALIDATE was received, or an accepted beginning of PyTorch 2.1.
