@@ -234,7 +234,7 @@ std::vector<RankSave> ChannelServer::saves() const {
 void ChannelServer::read_pages_later() {
     sample_.expires_after(save_ ? limits::save_read_interval : limits::page_read_interval);
     sample_.async_wait([this](const boost::system::error_code& ec) {
-        // The page is of a round that was already over.
+        // There is nothing to read: the round was already over.
         if (ec || (pages_.empty() && !written_)) return;
         read_pages();
         read_pages_later();

@@ -50,7 +50,7 @@ private:
         Sample last;
         std::optional<std::uint64_t> step;
         Site site;
-        /// How long it has been at this site.
+        /// When the worker was first seen at this site.
         Instant since{};
         bool is_known = false;
     };

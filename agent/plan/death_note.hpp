@@ -16,7 +16,7 @@ namespace store_names {
 
 /// The ranks of a round that died, in the order in which their agents saw it: "5", "5 3". The key
 /// exists only if a worker asked for notices: then the SDK creates it with the text `no_deaths`.
-/// This is the key on the wire: clients put a slash in front of every key.
+/// This is the key on the wire: PyTorch's and ddprun's clients put a slash in front of every key.
 inline std::string deaths(const std::string& incarnation, int round, int restart_count) {
     return "/ddprun/" + incarnation + "/" + std::to_string(round) + "/" +
            std::to_string(restart_count) + "/deaths";

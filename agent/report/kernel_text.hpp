@@ -39,7 +39,7 @@ std::string_view kernel_message(std::string_view record);
 bool is_oom_kill_of(std::string_view message, int pid);
 
 /// Whether this is the kernel's or a driver's line about this process's crash: a segmentation fault
-/// with its library, or an error of the GPU ("NVRM: Xid").
+/// with its library, or any GPU's error ("NVRM: Xid"), which need not name a process.
 bool is_about_crash(std::string_view message, int pid);
 
 }  // namespace ddprun::agent

@@ -20,8 +20,8 @@ struct Host {
     bool operator==(const Host&) const = default;
 };
 
-/// `a,user@b:4,[fe80::1]:2`. A repeated name is one host: its numbers are added, and a mention
-/// without a number counts as one worker. On error the context is what was given and what is
+/// `a,user@b:4,[fe80::1]:2`. A repeated name is one host: its numbers are added; if it has no
+/// number, each mention counts as one worker. On error the context is what was given and what is
 /// accepted.
 Result<std::vector<Host>> parse_host_list(std::string_view text);
 

@@ -163,7 +163,7 @@ Result<RdzvConf> parse_rdzv_conf(std::string_view text) {
     conf.etcd_prefix = reader.text("etcd_prefix");
     conf.etcd_user = reader.text("etcd_user");
     conf.etcd_password_file = reader.text("etcd_password_file");
-    // The warning does not contain the value.
+    // The error does not contain the value.
     if (reader.take("etcd_password"))
         return Failure{
             system_code(EINVAL),

@@ -11,7 +11,7 @@
 
 namespace ddprun::launcher {
 
-/// The first port of a Slurm step's first node: below the ephemeral range.
+/// The lowest port at which the first node of a Slurm step serves: below the ephemeral range.
 inline constexpr std::uint16_t first_slurm_port = 30'000;
 inline constexpr int slurm_port_count = 2'700;
 

@@ -14,7 +14,7 @@ inline std::string round(const std::string& incarnation, int round, int restart_
 }
 
 /// The key of the dead ranks of the round, in the order in which their agents noticed: "5", "5 3".
-/// Agents write it only when the key already exists.
+/// Agents write it only when the key already exists, with the text `no_deaths`.
 inline std::string deaths(const std::string& incarnation, int number, int restart_count) {
     return round(incarnation, number, restart_count) + "deaths";
 }

@@ -149,7 +149,7 @@ public:
     /// The same, but reads the values of these tensors directly into their targets, so that the
     /// model is not in memory twice. The file is first read once to check it, without keeping it:
     /// targets are written only from a whole file that has all of them with their counts and types.
-    /// Throws Error, and writes nothing, when a whole file lacks one of them. When the second
+    /// Throws Error, and writes nothing, when the newest whole file does not. When the second
     /// reading fails, it throws Error and the targets are partly written.
     std::optional<Found> newest(
         const std::vector<TensorTarget>& targets,

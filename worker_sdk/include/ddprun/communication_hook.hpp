@@ -8,7 +8,7 @@
 
 namespace ddprun {
 
-/// A contiguous run of gradients that is reduced in one collective. On nccl it is in GPU memory,
+/// A contiguous run of gradients that are reduced together. On nccl it is in GPU memory,
 /// and complete there.
 struct GradientBucket {
     std::size_t index = 0;

@@ -33,8 +33,8 @@ enum class ElementType : int {
 /// Elements are combined in the order of ranks. Integers wrap around; their average is rounded
 /// towards zero. A NaN on any rank gives a NaN, also with min and max. Floats of 8 and 16 bits are
 /// combined as floats on the cpu. For bools, sum and max are a logical or, product and min a
-/// logical and; average is refused. On nccl, reductions of 8-bit floats need NCCL 2.24 and compute
-/// capability 9.0; an older NCCL refuses them.
+/// logical and; average is refused. On nccl, reductions of 8-bit floats need NCCL 2.24 (with
+/// an older NCCL they are refused) and a GPU of compute capability 9.0.
 enum class Op : int { sum = 0, average = 1, min = 2, max = 3, product = 4 };
 
 namespace detail {

@@ -45,8 +45,8 @@ private:
     int round_;
 };
 
-/// The call did not end in time, and no rank is known to be gone. The group cannot be used any
-/// more, as after `PeerLost`.
+/// The call did not end in time, and no rank is known to be gone. A group that threw this error
+/// cannot be used any more, as after `PeerLost`.
 class Timeout : public Error {
 public:
     explicit Timeout(

@@ -177,8 +177,8 @@ public:
         read(value.data(), size);
         return value;
     }
-    /// Requires: count_of(...) values of T fit. Counts that the file cannot hold are refused before
-    /// anything is allocated.
+    /// Reads that many values. A count that the file cannot hold is refused before anything is
+    /// allocated.
     template <class T>
     std::vector<T> values(std::uint64_t count) {
         if (count > left_ / sizeof(T)) return fail(), std::vector<T>{};

@@ -278,7 +278,7 @@ private:
                     "': the checkpoint does not fit the model");
     }
 
-    /// The part of a file's range that this rank holds.
+    /// The range of a file's part that this rank holds.
     Result<PartRange> kept(const PartHeader& part) {
         const auto place = places_.find(part.name);
         if (place == places_.end()) return PartRange{};

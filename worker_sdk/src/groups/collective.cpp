@@ -72,7 +72,7 @@ auto agreed(const Collective& collective) {
         collective.sequence};
 }
 
-/// The bytes of a buffer that this rank has; null when it has none.
+/// The bytes of one of this rank's buffers; 0 bytes when the buffer is null.
 struct Span {
     std::uintptr_t begin;
     std::size_t bytes;

@@ -28,8 +28,8 @@ public:
     void ask(Store& store) const;
     /// The rank of the group that died first. Requires: this rank has requested reports.
     std::optional<GroupError> look(Store& store, std::chrono::milliseconds at_most) const;
-    /// Throws PeerLost when a rank of the group has died. Does nothing when the store does not
-    /// answer.
+    /// Throws PeerLost when a rank of the group has died, and the store's error when the store
+    /// stays silent.
     void require_no_deaths(Store& store) const;
     /// Waits for a key that another rank of the group sets. Throws PeerLost when a rank of the
     /// group has died instead, Timeout, and the error of `check`, which is called now and then.

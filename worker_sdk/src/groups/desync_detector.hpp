@@ -34,7 +34,7 @@ public:
     /// that is in another call.
     Answer compare(Queue queue, const Collective& collective);
     /// The ranks of `ranks` that have not compared while waiting for `collective`: they are gone,
-    /// have not waited long, or are in another call.
+    /// have not waited long, or are not in this call.
     Answer read_waiters(Queue queue, const Collective& collective, const std::vector<int>& ranks);
     /// Only the first of several reports is kept.
     void publish(const GroupError& error);

@@ -229,7 +229,7 @@ void FailureDetector::on(StoreUnreachable fact, Instant now, Effects& out) {
 
 FailureDetector::Schedule FailureDetector::first_questions(Queue queue, Instant since) const {
     using namespace waiting_times;
-    // Connections that are still being made are not counted as broken.
+    // While connections are being made, none breaks: only reports show that a rank was lost.
     if (settings_.way == Way::gpus || queue == Queue::group)
         return {
             since + first_report_check_after, first_report_check_after, longest_report_interval};

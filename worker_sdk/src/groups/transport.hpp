@@ -59,7 +59,7 @@ public:
     /// only on the group's.
     virtual bool is_for_any_thread() const { return false; }
 
-    /// Whether `run` ends exactly at its timeout, without a grace period.
+    /// Whether `run` ends at its timeout, and not a grace period later.
     virtual bool keeps_timeout() const { return true; }
 
     /// Whether the collective takes less time than waking a thread for it.

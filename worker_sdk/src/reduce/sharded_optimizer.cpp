@@ -403,7 +403,7 @@ std::vector<TensorPart> ShardedOptimizer::State::tensor_parts() {
 
 std::string ShardedOptimizer::State::save(const ShardedFolder& folder, Checkpoint checkpoint) {
     require_nothing_in_flight("save");
-    await_parameters();  // so that a dead peer is noticed before the save
+    await_parameters();  // not for the values: a dead peer must be noticed before the save
     checkpoint.add(steps_key, static_cast<std::int64_t>(committed_steps_));
     return folder.save(group_, checkpoint, tensor_parts());
 }

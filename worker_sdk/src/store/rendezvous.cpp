@@ -36,8 +36,9 @@ namespace {
 using namespace std::chrono_literals;
 
 /// The content of the rendezvous file, which rank 0 writes at the path of a `file://` init method:
-/// the addresses of its store. The store has the same token, so that a server of an earlier run, or
-/// of another machine with the same address, is not mistaken for it.
+/// the addresses of its store. The store has the same token, so that another server which now has
+/// an address of an earlier run, or another machine's with the same address, is not mistaken for
+/// it.
 struct RendezvousPoint {
     std::string token;
     std::uint16_t port = 0;

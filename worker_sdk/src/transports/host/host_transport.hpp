@@ -44,8 +44,8 @@ public:
     std::vector<int> missing() override;
     std::shared_ptr<Arena> arena() override { return arena_; }
 
-    /// One step of a collective over several hosts: `step` is this host's part, in which the root
-    /// is a rank of this host; `whole` is the program's call, for comparison and error texts.
+    /// One step of a collective over several hosts: `step` is this host's part, whose root is
+    /// numbered within this host; `whole` is the program's call, for comparison and error texts.
     Outcome run_step(
         const Collective& step, const Collective& whole, std::chrono::milliseconds timeout);
     /// Ends the group for all ranks of this host.

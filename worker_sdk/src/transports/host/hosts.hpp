@@ -39,9 +39,9 @@ public:
         void require_no_stop();
     };
 
-    /// A collective. Determines which ranks share a host, and creates this host's memory. Ranks
-    /// that have equal ids but cannot share memory become separate hosts. Throws what the store and
-    /// `Rendezvous` throw.
+    /// Every rank calls it. Determines which ranks share a host, and creates this host's memory.
+    /// Ranks that have equal ids but cannot share memory become separate hosts. Throws what the
+    /// store and `Rendezvous` throw.
     static Hosts find(Rendezvous rendezvous, const std::string& prefix, int rank, int world_size);
 
     /// The ranks that have not called `find`; none when the store does not answer.

@@ -50,7 +50,7 @@ DriverFunctions::Event CallsInFlight::oldest_end() const {
 }
 
 void CallsInFlight::remove_oldest() {
-    if (is_oldest_open()) ++closed_;  // the end of a closed call is not queried again
+    if (is_oldest_open()) ++closed_;  // its end is not queried any more
     ++removed_;
 }
 

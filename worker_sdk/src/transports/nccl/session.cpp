@@ -365,7 +365,7 @@ Outcome Session::perform(
         if (in_flight_->is_empty()) {
             auto begun = enqueue_now(collective);
             if (auto* error = std::get_if<GroupError>(&begun)) return std::move(*error);
-            if (!std::get<bool>(begun)) return aborted();  // the only reason: nothing is in flight
+            if (!std::get<bool>(begun)) return aborted();  // nothing is in flight to wait for
         }
         return complete_oldest(deadline);
     }

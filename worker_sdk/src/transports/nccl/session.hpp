@@ -79,7 +79,7 @@ public:
     const NcclFunctions& nccl() const { return nccl_; }
     /// For the group's memory, which may outlive this object.
     const std::shared_ptr<HangWatchdog>& hang_watchdog() const { return hang_watchdog_; }
-    /// A word on the device that is 1 until the communicators are aborted.
+    /// The device's address of a word in host memory that is 1 until the communicators are aborted.
     DriverFunctions::DevicePointer valid_flag() const { return valid_flag_->on_device(); }
     /// From now on an abort may have to wait for the program's own work before a bucket.
     void note_steps();

@@ -239,9 +239,9 @@ Outcome Steps::await_slot() {
     return await_event(ends_[next_end_ % most_ahead]);
 }
 
-/// The watchdog makes sure that this ends. After an abort the reducer's work ends soon. Other work
-/// in the program's stream is awaited too, since the memory is read next, but no longer than the
-/// timeout of a collective.
+/// The watchdog makes sure that this ends. After an abort the reducer's work must end soon. Other
+/// work in the program's stream is awaited too, since the memory is read next, but no longer than
+/// the timeout of a collective.
 template <class IsOver>
 Outcome Steps::await_until(const IsOver& is_over) {
     for (Pause pause; !is_over(); pause.take()) {

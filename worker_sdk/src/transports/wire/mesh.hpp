@@ -69,7 +69,8 @@ public:
     Outcome perform(
         Exchange& exchange, const Collective& call, std::uint32_t tag, const Limits& limits);
 
-    /// Breaks all connections and ends all waits.
+    /// Breaks all connections and ends all waits. (A peer that leaves without an error closes its
+    /// connections instead.)
     void abort();
     bool is_aborted() const { return is_aborted_; }
     /// Whether, after all were connected, a peer has closed its connection. That alone is no error.

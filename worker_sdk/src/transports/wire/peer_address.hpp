@@ -30,7 +30,7 @@ struct PeerAddress {
 };
 
 /// "1 192.0.2.1 40000 000102... NETWORK", with the version first, and back. Parsing returns none
-/// when the text is of another version.
+/// unless the text is an address of this version.
 std::string written(const PeerAddress& address);
 std::optional<PeerAddress> peer_address_from(const std::string& text);
 
