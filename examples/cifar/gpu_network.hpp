@@ -12,7 +12,7 @@
 
 namespace cifar {
 
-/// Sums over the samples of all batches so far.
+/// Sums over the samples of the batches since the last `take_totals`.
 struct Totals {
     double loss = 0;
     double correct = 0;

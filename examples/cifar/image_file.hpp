@@ -37,8 +37,8 @@ enum class Split { train, test };
 /// number of pictures. Throws DataError.
 Dataset read_dataset(const std::string& folder, Split split);
 
-/// Writes the pictures (those for training divided equally among five files), and makes the folder
-/// if there is none. Each file is written whole or not at all. Throws DataError.
+/// Writes the pictures (those for training divided among five files as equally as possible), and
+/// makes the folder if there is none. Each file is written whole or not at all. Throws DataError.
 void write_dataset(const std::string& folder, Split split, const Dataset& data);
 
 }  // namespace cifar

@@ -84,7 +84,7 @@ public:
     /// How many of the test samples first, first + stride, ... are classified correctly.
     virtual std::int64_t count_correct(std::size_t first, std::size_t stride) = 0;
 
-    /// For the line of an epoch: " 1.2 GB of the GPU's memory"; empty when not known.
+    /// For the line of an epoch: " 1.2 GB of the GPU's memory"; empty on the CPU.
     virtual std::string memory_use() const = 0;
 };
 

@@ -233,7 +233,8 @@ private:
         agent.input.erase(0, agent.input.size() - rest.size());
     }
 
-    /// Each frame begins with its type: a complete parser would use most of the machine's time.
+    /// Reads only the type, which is the first field of each frame: a complete parser would use
+    /// most of the machine's time.
     void hear(LightAgent& agent, std::string_view frame) {
         const auto is = [&](std::string_view type) {
             return frame.substr(9, type.size()) == type && frame[9 + type.size()] == '"';

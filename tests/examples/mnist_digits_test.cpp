@@ -14,7 +14,7 @@ using namespace mnist;
 
 namespace {
 
-/// A linear model as a lower bound: softmax regression, trained until it no longer improves.
+/// The best that a linear model can do: softmax regression, trained until it no longer improves.
 class SoftmaxRegression {
 public:
     void train(const Dataset& data, int epochs) {
@@ -108,8 +108,8 @@ TEST_CASE("the digits are too difficult for a linear model: softmax regression s
 
     model.train(train, 15);
 
-    // With fewer samples than the full set, memorizing increases its accuracy; it must stay below
-    // this nevertheless. More than 80 % shows that it was trained at all.
+    // With fewer samples than the full set, memorizing increases its accuracy on them; even that
+    // must stay below the bound. More than 80 % shows that it was trained at all.
     CHECK(model.accuracy(train) < 0.95);
     CHECK(model.accuracy(test) < 0.95);
     CHECK(model.accuracy(test) > 0.80);

@@ -36,8 +36,8 @@ public:
     /// An error that NCCL itself has noticed; none while there is none.
     std::optional<std::string> async_error() const;
     void abort();
-    /// Called on every rank; no rank may exit before all have returned: for a rank that is still
-    /// ending it, an exited process is a lost peer.
+    /// Called on every rank; returns on none before all have ended it: for a rank that is still
+    /// ending it, a process that exits is a lost peer.
     void end();
 
 private:

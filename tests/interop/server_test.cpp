@@ -288,7 +288,7 @@ TEST_CASE("a client that streams requests yields to the others after its turn") 
     StoreThread store;
     boost::asio::io_context io;
     auto acceptor = net::listen(io, "127.0.0.1", 0).value();
-    // As much as several turns could read at once.
+    // So large that one read could return the requests of several turns.
     acceptor.set_option(boost::asio::socket_base::receive_buffer_size(4 * 1024 * 1024));
     RawClient streaming(acceptor.local_endpoint().port());
     const int first = acceptor.accept().release();

@@ -154,7 +154,7 @@ private:
     void perform(Agent::Effect& effect);
     void perform(witness::EtcdLease::Effect& effect);
     void connect(const Agent::Connect& order);
-    /// `server` is null when there was one at this place.
+    /// Null: there is no server at this place any more.
     void open(int link, Server* server, const std::string& place);
     void give_up_link(int link, Agent::ConnectError error, const std::string& reason);
     void received(int link, const std::string& bytes);

@@ -18,7 +18,7 @@ std::string_view line_of(const std::string& bytes) {
 
 }  // namespace
 
-/// Simulated workers do not handle the signal; what matters is that the round waits for the save.
+/// Simulated workers do not handle the notice; what matters is that the round waits for it.
 void Host::give_notice(const Agent::GiveNotice& order) {
     const bool is_reached = reaches(order.note.store);
     later(is_reached ? 1ms : limits::death_notice_timeout, [this, round = order.round] {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int side = 32;
 
-/// Pictures whose red value is the row and whose green value is the column.
+/// Pictures whose red value shows the row, and whose green value the column; blue is constant.
 cifar::Dataset ruled_pictures(std::size_t count) {
     cifar::Dataset data;
     for (std::size_t n = 0; n < count; ++n) {
@@ -99,7 +99,7 @@ bool fits(const Batch& batch, std::size_t picture, const Variation& v) {
     return true;
 }
 
-/// The crop and flip of the picture; fails when it is neither.
+/// The crop and flip that made this picture; fails when none of them did.
 Variation variation_of(const Batch& batch, std::size_t picture) {
     Variation v;
     for (int i = 0; i < side * side; ++i)

@@ -158,8 +158,8 @@ Shape shape_of(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w) {
         static_cast<std::size_t>(w->outputs)};
 }
 
-/// The first algorithm is the fastest but not usable. The second one needs more memory than it
-/// reports, and another arithmetic.
+/// The first algorithm is the fastest, but not deterministic. The second one needs more memory than
+/// it reports here, and its own arithmetic.
 template <class Perf, class Algo>
 cudnnStatus_t offer(
     Perf* ways, int room, int* found, Algo unsteady, Algo steady, cudnnMathType_t math) {

@@ -30,8 +30,8 @@ public:
             "exit \"$code\"\n");
     }
 
-    /// One agent of an elastic job. Agents share no store among their workers: in 2.13 a node that
-    /// joins later waits for ever for its address, whichever server is used.
+    /// One agent of an elastic job. No agent shares its own store with the workers: with that, in
+    /// 2.13 a node that joins later waits for ever for its address, whichever server is used.
     Running start_elastic_agent(const std::string& job) const {
         auto options = agent(job, "1:2");
         options.environment["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1";

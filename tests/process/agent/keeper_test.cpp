@@ -315,7 +315,7 @@ TEST_CASE("an ignored SIGCHLD does not take the exit statuses from us") {
     options.arguments = {"--exit", "9", "--", stub("print_state")};
     options.ignored_signals = {SIGCHLD};
     Running node(stub("kept_node"), options);
-    // Workers have the state that ddprun was started with.
+    // Workers have the signal dispositions that ddprun was started with.
     node.wait_for_line("ignored: 17$");
     node.wait_for_line("descriptors");
 

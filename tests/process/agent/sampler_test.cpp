@@ -313,7 +313,7 @@ TEST_CASE("memory of an interpreter that is damaged anywhere is a value or a rea
         const auto worker = start(python, "join");
         CHECK(holds_within(
             fact_timeout, [&] { return take_sample(worker.pid()).threads.size() == 2; }));
-        // All addresses that one reading requests.
+        // All memory that one reading requests.
         std::map<std::pair<std::uint64_t, std::size_t>, std::vector<std::byte>> memory;
         const auto live = memory_of(worker.pid());
         const ReadMemory recording = [&](std::uint64_t address, std::span<std::byte> into) {

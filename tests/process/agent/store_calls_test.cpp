@@ -33,7 +33,7 @@ void give(const Endpoint& store, std::vector<int> ranks) {
     bool is_done = false;
     agent::give_notice(io, {store, key, std::move(ranks)}, [&] {
         is_done = true;
-        io.stop();  // the next notice is for workers that ask later
+        io.stop();  // the rest of the call is for workers that ask later
     });
     io.run();
     REQUIRE(is_done);

@@ -66,7 +66,7 @@ bool waits_in_select(std::string_view command) {
     });
 }
 
-/// Prints for each rank which of its three streams are terminals: "1".
+/// Writes for each rank what its three streams are: "1" a terminal, "0" something else.
 const std::string say_what_is_a_terminal =
     "said=; for fd in 0 1 2; do test -t $fd && said=${said}1 || said=${said}0; done\n"
     "echo $said >\"$RESULTS/$RANK\"";

@@ -58,7 +58,7 @@ public:
 
     const std::string& client() const { return client_; }
     Words options(const Words& more) const { return options_by(client_, more); }
-    /// The options for etcd at `endpoint`.
+    /// The options for a node that reaches etcd by `endpoint`, which may be a proxy.
     static Words options_by(const std::string& endpoint, const Words& more) {
         return Words{
                    "--rdzv-backend=etcd",

@@ -17,8 +17,8 @@ namespace {
 /// As many at once as a small machine can run without delaying any of them.
 constexpr int batch_size = 8;
 
-/// Checks that ddprun ends with the expected code for each of the numbers; its worker is `exit_with
-/// WORDS`.
+/// Checks that ddprun ends with the expected code for each of the numbers. Its worker is
+/// `exit_with WORDS`.
 void check_codes(
     const std::vector<int>& numbers,
     const std::vector<int>& expected,

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* shortest = "--hang-after=10s";
 
-/// `stuck`: the code of rank 1 in the first round. In the second round all ranks end.
+/// `stuck`: the Python code that rank 1 runs in the first round. In the second round all ranks end.
 std::string write_script(const TempDir& dir, const std::string& stuck) {
     const auto package = dir.path() / "site-packages" / "torch" / "distributed";
     fs::create_directories(package);

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 
 const std::string system_python = "/usr/bin/python3";
 
-/// A machine with a plain Python first on PATH, and with environments that contain PyTorch.
+/// A machine with a plain Python first on PATH, and with the environments (a venv and a conda
+/// environment) in which PyTorch would be.
 class Machine {
 public:
     Machine() {

@@ -23,7 +23,7 @@ namespace {
 /// More than the 30 s after which a wait counts as long.
 constexpr std::chrono::seconds long_wait_deadline{120};
 
-/// The code of a worker with this rank.
+/// The shell commands of a worker with this rank.
 std::string when_rank(int rank, const std::string& what) {
     return "if [ $RANK = " + std::to_string(rank) + " ]; then " + what + "; fi\n";
 }

@@ -161,7 +161,7 @@ TEST_CASE("a store that has no descriptors turns its callers away, and is served
     };
     const auto before = open_count();
     {
-        // One descriptor is for the client of the store, which needs three more.
+        // One more descriptor is for the store's client, and the store itself needs three.
         std::vector<std::unique_ptr<RawClient>> crowd;
         for (auto i = before; i < 37; ++i)
             crowd.push_back(std::make_unique<RawClient>(port));

@@ -290,7 +290,7 @@ TEST_CASE("nccl: an error that NCCL reports is a lost peer, with NCCL's text") {
     CHECK(workers.exit_codes() == all_of(peer_lost, 2));
     const auto both = workers.output(0) + workers.output(1);
     CAPTURE(both);
-    // A late rank may find that the other one has left because of the lateness.
+    // A late rank may find that the other one has left because of this error.
     CHECK(mentions(both, "ncclRemoteError"));
 }
 

@@ -21,7 +21,7 @@ ProcessGroup alone() {
     return ProcessGroup(new ddprun_group{groups::Group::create_alone()});
 }
 
-/// A peer of two ranks that has the same counts and arrives late.
+/// The transport of one of two ranks: the other one has the same counts, and arrives late.
 class SlowPeer : public groups::Transport {
 public:
     explicit SlowPeer(std::vector<milliseconds>& timeouts) : timeouts_(timeouts) {}

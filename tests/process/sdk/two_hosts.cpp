@@ -72,7 +72,7 @@ struct Job {
         REQUIRE(::kill(pids[static_cast<std::size_t>(rank)], signal) == 0);
     }
 
-    /// The ids of the shared memory of a rank's group.
+    /// The inode numbers of the shared memory of a rank's group.
     std::set<std::string> memory_of(int rank) const {
         std::ifstream maps(
             "/proc/" + std::to_string(pids[static_cast<std::size_t>(rank)]) + "/maps");

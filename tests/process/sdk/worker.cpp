@@ -717,8 +717,7 @@ int aborted(const World& world) {
     return 0;
 }
 
-/// Earlier work of a stream on a buffer is performed before the collective. On nccl, with a fake
-/// GPU.
+/// The value of each element of a parameter's gradient.
 float gradient(std::size_t step, std::size_t parameter, int rank) {
     return static_cast<float>(step * 16 + parameter * 4 + static_cast<std::size_t>(rank));
 }

@@ -28,7 +28,7 @@ public:
     std::string hear_to_the_end();
     /// The connection ended by a reset, not in order.
     bool was_reset() const { return was_reset_; }
-    /// Ends this direction; the other one stays open.
+    /// Ends the sending direction; the other one stays open.
     void end_of_speech();
 
     /// One control frame.

@@ -61,7 +61,7 @@ std::string program_named(const std::string& name) {
     throw std::runtime_error("no program " + name + " on PATH");
 }
 
-/// Wraps the command if it needs its own namespace or terminal.
+/// Puts a wrapper before the command, which gives it, for example, a namespace or a terminal.
 void wrap(std::vector<std::string>& command, std::vector<std::string> wrapper) {
     wrapper.insert(wrapper.end(), command.begin(), command.end());
     command = std::move(wrapper);

@@ -144,7 +144,7 @@ TEST_CASE("ranks that wait at a proposed step are released when they are stopped
     const auto shown = story.asked_for<A::ShowSave>();
     REQUIRE(shown.size() == 1);
     CHECK(shown.front().save == ctl::SavePoint{1, 8, ctl::SaveState::cancelled});
-    // Facts about the other nodes are kept.
+    // The proposal, which still holds for the other nodes, is kept.
     story.comes_back();
     CHECK(story.said<ctl::Resume>().front().save == ctl::SavePoint{1, 8});
 }

@@ -198,7 +198,7 @@ TEST_CASE("a flood of unknown probes makes no node a suspect too early") {
     const auto count = static_cast<int>(limits::max_probing_nodes);
     for (int i = 0; i < 2 * count; ++i)
         CHECK(neighbours.answer(to_us(nonce(1000 + i)), true, at(1s)));
-    // It was forgotten, so it may have been heard as late as the last one that is known.
+    // It was forgotten, so it may have been heard as late as the last one that was forgotten.
     CHECK(neighbours.on_asked_about(confirm(b), at(2s)) == ctl::NeighbourHeard{b, 7, 1s, false});
     CHECK(neighbours.on_asked_about(confirm(b), at(4s)) == ctl::NeighbourHeard{b, 7, 3s, true});
 }

@@ -156,7 +156,7 @@ TEST_CASE("floats of 16 bits are read as they were written, and need version 2")
         decode(bytes, {wrong}).error().describe() ==
         "tensor 'half' is not of type bfloat16: the checkpoint does not fit the model");
 
-    // A file of version 1 has none of the new features.
+    // The new types are unknown in a file of version 1.
     Bytes older(bytes.begin(), bytes.end() - 4);
     older[8] = std::byte{1};
     CHECK(refused(with_checksum(older)) == Fault::malformed);

@@ -31,7 +31,7 @@ TEST_CASE("a machine is silent when nothing came for long, and it was asked seve
         {limit, limit, 0, 3, true},
         {limit - 1, limit, 9, 9, false},
         {limit, limit - 1, 9, 9, false},
-        // A peer that only sends has nothing new to acknowledge.
+        // Data arrives, so a peer that acknowledges nothing new is not silent.
         {10, 10 * limit, 0, 3, false},
     };
     for (const auto& c : cases) {
