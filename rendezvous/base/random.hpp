@@ -13,11 +13,11 @@ using Random = std::mt19937_64;
 
 Nonce make_nonce(Random& random);
 
-/// A nonce made entirely by getrandom(2), for values that must not be guessable, even from any
-/// number of earlier ones. For shells only.
+/// A nonce made entirely by the system, by getentropy(3), for values that must not be guessable,
+/// even from any number of earlier ones. For shells only.
 Nonce unguessable_nonce();
 
-/// A generator seeded by getrandom(2). For shells only: pure code gets a `Random&`.
+/// A generator seeded by getentropy(3). For shells only: pure code gets a `Random&`.
 Random seeded_by_the_system();
 
 }  // namespace ddprun

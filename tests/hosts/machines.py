@@ -143,6 +143,10 @@ class Lab:
         for machine in self.machines:
             machine.daemon.kill()
             machine.daemon.wait()
+        # Some caches are small file systems of their own.
+        for cache in self.folder.glob("cache-*"):
+            if cache.is_mount():
+                run("umount", "--lazy", cache)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def make_place(self):
