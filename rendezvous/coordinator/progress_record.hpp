@@ -22,8 +22,9 @@ namespace ddprun::coordinator {
 ///
 /// A job is ended only when nothing shows progress: the fastest rank counts, and a rank whose step
 /// went back within the round, as at the end of an epoch, has done new ones. As long as no
-/// round has reported a step, nothing is known but how they failed: one that was short and failed
-/// as the one before is one more, any other begins the count. Owned by a job. Pure.
+/// round has reported a step, nothing is known but how they failed: a short one that failed as the
+/// one before is one more, another short one begins the count, and a longer one ends it. Owned by
+/// a job. Pure.
 class ProgressRecord {
 public:
     /// Without a limit no job is ended. Requires: limit > 1.

@@ -27,7 +27,7 @@ ExitNow misuse(const std::string& what) {
 
 /// For a word of the command line that means nothing.
 ExitNow unknown(const CLI::App& app, const std::string& word) {
-    if (!word.starts_with("--")) return misuse(word + ": it takes options only");
+    if (!word.starts_with('-')) return misuse(word + ": it takes options only");
     const auto typed = std::string_view{word}.substr(0, word.find('='));
     std::vector<std::string> options;
     for (const auto* option : app.get_options())

@@ -15,6 +15,7 @@ TEST_CASE("a daemon's wrong options end it with 2, what was given, and what is a
     const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
         {{"--prot=29400"}, "--prot: unknown option: did you mean --port?"},
         {{"--wibble"}, "--wibble: unknown option"},
+        {{"-x"}, "-x: unknown option"},
         {{"29400"}, "29400: it takes options only"},
         {{"--port=70000"}, "--port: Value 70000 not in range 0 to 65535"},
         {{"--host=node1"}, "--host: node1: a numeric address of this machine, or localhost"},
