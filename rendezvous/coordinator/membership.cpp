@@ -23,6 +23,14 @@ std::size_t admitted_count(std::size_t free, std::size_t held, std::size_t min) 
     return std::max(free, std::min(free + held, min));
 }
 
+std::string value_text(Duration length) {
+    return seconds_text(length);
+}
+
+std::string value_text(int count) {
+    return std::to_string(count);
+}
+
 std::string codes_text(const std::vector<int>& codes) {
     std::string text;
     for (const int code : codes)
@@ -231,6 +239,14 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
         return std::string{what} + " is " + theirs + " on " + on(node.node) + " and " + ours +
                " in the job started on " + on(job.node);
     };
+    // `otherwise`: what holds where the option was not given.
+    const auto differs_optionally =
+        [&](const char* what, const auto& a, const auto& b, const char* otherwise) {
+            const auto shown = [&](const auto& given) {
+                return given ? value_text(*given) : std::string{otherwise};
+            };
+            return differs(what, shown(a), shown(b));
+        };
     const auto& ours = job.settings;
     const auto& theirs = node.settings;
     const auto kind = [](bool is_static) { return std::string{is_static ? "static" : "c10d"}; };
@@ -257,15 +273,12 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
     for (const auto& [name, limit] : limits)
         if (ours.*limit != theirs.*limit)
             return differs(name, seconds_text(ours.*limit), seconds_text(theirs.*limit));
-    if (ours.replacement_timeout != theirs.replacement_timeout) {
-        const auto length = [](const std::optional<Duration>& limit) {
-            return limit ? seconds_text(*limit) : std::string{"as join_timeout"};
-        };
-        return differs(
+    if (ours.replacement_timeout != theirs.replacement_timeout)
+        return differs_optionally(
             "--replacement-timeout",
-            length(ours.replacement_timeout),
-            length(theirs.replacement_timeout));
-    }
+            ours.replacement_timeout,
+            theirs.replacement_timeout,
+            "as join_timeout");
     if (ours.late_nodes != theirs.late_nodes)
         return differs(
             "--late-nodes",
@@ -279,19 +292,14 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
         };
         return differs("--store-access", name(ours.store_access), name(theirs.store_access));
     }
-    if (ours.hang_after != theirs.hang_after) {
-        const auto length = [](const std::optional<Duration>& limit) {
-            return limit ? seconds_text(*limit) : std::string{"not given"};
-        };
-        return differs("--hang-after", length(ours.hang_after), length(theirs.hang_after));
-    }
-    if (ours.health_timeout != theirs.health_timeout) {
-        const auto length = [](const std::optional<Duration>& limit) {
-            return limit ? seconds_text(*limit) : std::string{"none, without --health-check,"};
-        };
-        return differs(
-            "--health-timeout", length(ours.health_timeout), length(theirs.health_timeout));
-    }
+    if (ours.hang_after != theirs.hang_after)
+        return differs_optionally("--hang-after", ours.hang_after, theirs.hang_after, "not given");
+    if (ours.health_timeout != theirs.health_timeout)
+        return differs_optionally(
+            "--health-timeout",
+            ours.health_timeout,
+            theirs.health_timeout,
+            "none, without --health-check,");
     if (ours.on_hang != theirs.on_hang)
         return differs(
             "--on-hang",
@@ -308,15 +316,12 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
         if (ours.restart.*pause != theirs.restart.*pause)
             return differs(
                 name, seconds_text(ours.restart.*pause), seconds_text(theirs.restart.*pause));
-    if (ours.restart.rounds_without_progress != theirs.restart.rounds_without_progress) {
-        const auto count = [](const std::optional<int>& limit) {
-            return limit ? std::to_string(*limit) : std::string{"not given"};
-        };
-        return differs(
+    if (ours.restart.rounds_without_progress != theirs.restart.rounds_without_progress)
+        return differs_optionally(
             "--stop-without-progress",
-            count(ours.restart.rounds_without_progress),
-            count(theirs.restart.rounds_without_progress));
-    }
+            ours.restart.rounds_without_progress,
+            theirs.restart.rounds_without_progress,
+            "not given");
     if (ours.restart.final_codes != theirs.restart.final_codes)
         return differs(
             "--no-restart-on",
