@@ -2,6 +2,7 @@
 #include "launcher/resolve/restart_options.hpp"
 
 #include "launcher/grammar/number.hpp"
+#include "launcher/resolve/resolving.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/fields.hpp"
@@ -81,11 +82,8 @@ Result<RestartChoice> restart_choice(const Options& options) {
         choice.final_codes = {*codes, given->origin};
     }
     if (const auto given = options.find("stop-without-progress")) {
-        const auto count = parse_int(given->text);
-        if (!count || *count < 2 || *count > static_cast<int>(control::small_count.most))
-            return unusable(
-                *given,
-                "a number of rounds, from 2 to " + std::to_string(control::small_count.most));
+        const auto count = number_between(*given, 2, static_cast<int>(control::small_count.most));
+        if (!count) return count.error();
         choice.rounds_without_progress = {*count, given->origin};
     }
     return choice;
