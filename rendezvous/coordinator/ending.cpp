@@ -78,7 +78,7 @@ void restart(JobStep& step, const control::Cause& cause) {
     budget.spend();
     auto what = "restart " + std::to_string(budget.used()) + " of " + std::to_string(budget.max());
     const auto& progress = job.restarts.progress;
-    if (progress.limit() && progress.count() > 0)
+    if (progress.count() > 0)
         what += ", " + std::to_string(progress.count()) + " of " +
                 std::to_string(*progress.limit()) + " failed rounds without a new step";
     const auto pause = job.restarts.delay.next(job.drain()->ran_for);

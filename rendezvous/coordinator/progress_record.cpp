@@ -27,6 +27,7 @@ std::string failure_text(const control::Cause& cause) {
 
 void ProgressRecord::on_progress(
     std::span<const control::RankProgress> before, std::span<const control::RankProgress> now) {
+    if (!limit_) return;
     for (const auto& [local_rank, worker] : now) {
         if (!worker.step) continue;
         round_.highest = std::max(round_.highest, worker.step);
@@ -57,6 +58,7 @@ int ProgressRecord::count_after(Duration ran_for, const control::Cause& cause) c
 }
 
 void ProgressRecord::end_round(Duration ran_for, const control::Cause& cause) {
+    if (!limit_) return;
     count_ = count_after(ran_for, cause);
     highest_of_earlier_ = std::max(highest_of_earlier_, round_.highest);
     if (is_failure(cause)) last_failure_ = failure_text(cause);

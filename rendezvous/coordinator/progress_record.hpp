@@ -27,7 +27,7 @@ namespace ddprun::coordinator {
 /// a job. Pure.
 class ProgressRecord {
 public:
-    /// Without a limit no job is ended. Requires: limit > 1.
+    /// Without a limit no job is ended, and nothing is recorded. Requires: limit > 1.
     explicit ProgressRecord(std::optional<int> limit) : limit_(limit) {}
 
     /// What the ranks of one node of the current round have reported, and what they had before.
