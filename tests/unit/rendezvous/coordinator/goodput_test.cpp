@@ -23,10 +23,7 @@ void report(
     std::optional<std::uint64_t> step,
     int round = 0,
     WorkPhase phase = WorkPhase::none) {
-    job.say(
-        node,
-        control::Heartbeat{
-            0, std::nullopt, std::nullopt, control::NodeProgress{round, {{0, {step, phase}}}, {}}});
+    job.show_progress(node, round, {{0, {step, phase}}});
 }
 
 /// "productive 3 s, forming 1 s": what is not zero.
@@ -121,10 +118,7 @@ TEST_CASE(
               }};
     job.run("a b");
     const auto show = [&](const std::string& node, std::vector<control::RankProgress> ranks) {
-        job.say(
-            node,
-            control::Heartbeat{
-                0, std::nullopt, std::nullopt, control::NodeProgress{0, std::move(ranks), {}}});
+        job.show_progress(node, 0, std::move(ranks));
     };
     show("b", {{0, {95, WorkPhase::none}}, {1, {95, WorkPhase::none}}});
     show("a", {{0, {100, WorkPhase::save}}, {1, {99, WorkPhase::none}}});

@@ -231,13 +231,7 @@ TEST_CASE("where no rank is named, one is killed only if all wait for each other
 
 TEST_CASE("a rank that works and says that this takes long is not killed") {
     auto job = two_nodes(control::OnHang::restart);
-    job.say(
-        "b",
-        control::Heartbeat{
-            0,
-            std::nullopt,
-            std::nullopt,
-            control::NodeProgress{0, {{0, {7, control::WorkPhase::save}}}}});
+    job.show_progress("b", 0, {{0, {7, control::WorkPhase::save}}});
     auto one = waiting(1000s);
     report(job, "a", {one});
     one.local_ranks = {1};

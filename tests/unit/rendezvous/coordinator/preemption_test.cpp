@@ -278,13 +278,7 @@ TEST_CASE("two notices are one agreement, with the earlier end") {
 
 TEST_CASE("a rank that never asks is named with what it does, before its node stops it") {
     auto job = job_of("2", "a b");
-    job.say(
-        "a",
-        control::Heartbeat{
-            0,
-            std::nullopt,
-            std::nullopt,
-            control::NodeProgress{0, {{1, {310, control::WorkPhase::eval}}}}});
+    job.show_progress("a", 0, {{1, {310, control::WorkPhase::eval}}});
     job.say("b", a_notice("b"));
     shown(job, "a b", 1, 7);
     saved(job, "b", 1, 8);

@@ -92,13 +92,7 @@ std::optional<std::size_t> ends_after(const std::vector<Life>& lives, int limit)
 }
 
 void report(Story& job, const std::string& node, std::uint64_t step, int round) {
-    job.say(
-        node,
-        control::Heartbeat{
-            0,
-            std::nullopt,
-            std::nullopt,
-            control::NodeProgress{round, {{0, {step, WorkPhase::none}}}, {}}});
+    job.show_progress(node, round, {{0, {step, WorkPhase::none}}});
 }
 
 /// A round in which both nodes get as far as this step, and a worker of the first fails.

@@ -12,15 +12,6 @@ using namespace ddprun::coordinator;
 
 namespace {
 
-using Reported = std::vector<control::RankProgress>;
-
-void report(Story& job, const std::string& node, int round, Reported ranks) {
-    job.say(
-        node,
-        control::Heartbeat{
-            0, std::nullopt, std::nullopt, control::NodeProgress{round, std::move(ranks)}});
-}
-
 /// "0:12/eval 3:-/train", of all nodes.
 std::string shown(const Story& job) {
     std::string text;
@@ -43,18 +34,19 @@ Story two_nodes() {
 TEST_CASE("the status has what workers report, under their ranks") {
     auto job = two_nodes();
     CHECK(shown(job).empty());
-    report(job, "a", 0, {{0, {12, control::WorkPhase::eval}}});
-    report(job, "b", 0, {{1, {std::nullopt, control::WorkPhase::train}}});
+    job.show_progress("a", 0, {{0, {12, control::WorkPhase::eval}}});
+    job.show_progress("b", 0, {{1, {std::nullopt, control::WorkPhase::train}}});
     CHECK(shown(job) == "0:12/eval 3:-/train");
     CHECK(job.output().empty());
-    report(job, "a", 0, {{0, {13, control::WorkPhase::none}}, {1, {9, control::WorkPhase::none}}});
+    job.show_progress(
+        "a", 0, {{0, {13, control::WorkPhase::none}}, {1, {9, control::WorkPhase::none}}});
     CHECK(shown(job) == "0:13/ 1:9/ 3:-/train");
 }
 
 TEST_CASE("progress of another round, or of a worker that a node does not have, is not shown") {
     auto job = two_nodes();
-    report(job, "a", 1, {{0, {12, control::WorkPhase::eval}}});
+    job.show_progress("a", 1, {{0, {12, control::WorkPhase::eval}}});
     CHECK(shown(job).empty());
-    report(job, "a", 0, {{2, {12, control::WorkPhase::eval}}});
+    job.show_progress("a", 0, {{2, {12, control::WorkPhase::eval}}});
     CHECK(shown(job).empty());
 }

@@ -156,6 +156,13 @@ void Story::say(const std::string& node, control::AgentMessage message) {
     post(Coordinator::Received{connections_.at(node), std::move(message)});
 }
 
+void Story::show_progress(
+    const std::string& node, int round, std::vector<control::RankProgress> ranks) {
+    say(node,
+        control::Heartbeat{
+            0, std::nullopt, std::nullopt, control::NodeProgress{round, std::move(ranks), {}}});
+}
+
 void Story::drop(const std::string& node) {
     post(Coordinator::Disconnected{connections_.at(node)});
 }

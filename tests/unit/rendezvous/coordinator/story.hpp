@@ -39,6 +39,9 @@ public:
         control::NodeState state,
         const std::function<void(control::Resume&)>& tweak = {});
     void say(const std::string& node, control::AgentMessage message);
+    /// What its workers show of a round, as part of a heartbeat.
+    void show_progress(
+        const std::string& node, int round, std::vector<control::RankProgress> ranks);
     void drop(const std::string& node);
     /// From now on its connections have these addresses for the server.
     void lives_at(const std::string& node, std::string peer_addr, std::string server_addr);
