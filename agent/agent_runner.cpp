@@ -357,14 +357,15 @@ void AgentRunner::look(Work work) {
 void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
     const auto& assignment = order.assignment;
     events_->assigned(assignment, driver_->now());
-    const auto failure = round_.begin(order, driver_->machine().node().nonce);
+    const auto begun = round_.begin(order, driver_->machine().node().nonce);
     const auto& plan = round_.plan();
     step_finder_.begin_round();
     if (plan.logs.is_none())
         keeper_.note_error_files(
             temporary_error_file_stem(config_.worker, plan), config_.worker.nproc);
-    if (failure)
-        return workers_.refuse("the workers' store cannot be reached here: " + failure->describe());
+    if (!begun)
+        return workers_.refuse(
+            "the workers' store cannot be reached here: " + begun.error().describe());
     if (!config_.shares_store) stores_.wait_until_closed();
     attached_rank_.announce(plan);
     workers_.spawn(

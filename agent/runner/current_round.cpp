@@ -16,7 +16,7 @@ CurrentRound::CurrentRound(
       calls_(std::move(calls)),
       address_(config.own_name_problem) {}
 
-std::optional<Failure> CurrentRound::begin(const Agent::SpawnWorkers& order, const Nonce& nonce) {
+Result<> CurrentRound::begin(const Agent::SpawnWorkers& order, const Nonce& nonce) {
     const auto& assignment = order.assignment;
     const LogPlace place{
         config_.join.run_id,
@@ -44,7 +44,7 @@ std::optional<Failure> CurrentRound::begin(const Agent::SpawnWorkers& order, con
         config_.join.settings.grace,
         calls_.begin_channels(assignment.done_step)};
     if (!local_store) return local_store.error();
-    return std::nullopt;
+    return {};
 }
 
 /// Where the workers of this node reach the round's store, if not where it is; without it they are

@@ -51,7 +51,7 @@ public:
 
     /// `nonce` is the node's. A failure: the plan is there, but the workers could not reach their
     /// store.
-    std::optional<Failure> begin(const Agent::SpawnWorkers& order, const Nonce& nonce);
+    Result<> begin(const Agent::SpawnWorkers& order, const Nonce& nonce);
 
     bool has_begun() const { return plan_.has_value(); }
     bool is(int round) const { return plan_ && plan_->assignment.round == round; }
