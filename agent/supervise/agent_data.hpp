@@ -63,7 +63,7 @@ struct AgentData {
     std::optional<NodeRound> round;
     FailureReport::Ends last_ends;  ///< of the last round that is over
     Preemption preemption;
-    /// The health check runs, and why.
+    /// Why the health check is running; none: it is not running.
     std::optional<AgentInterface::CheckHealth::Reason> checking;
     std::optional<NodeLeaving> leaving;
     std::optional<Ending> ending;

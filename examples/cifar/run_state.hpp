@@ -30,7 +30,8 @@ ddprun::Checkpoint to_checkpoint(
 /// Throws ddprun::Error when the checkpoint is from another program.
 RunState state_in(const ddprun::Checkpoint& checkpoint);
 
-/// Takes the values of the checkpoint; throws in the same case.
+/// Copies the values of the checkpoint into the network. Throws ddprun::Error when the checkpoint
+/// is from another program.
 void take_numbers(
     const ddprun::Checkpoint& checkpoint, const Architecture& architecture, GpuNetwork& network);
 

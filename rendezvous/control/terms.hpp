@@ -29,7 +29,7 @@ struct NodeRange {
     std::size_t in_units(std::size_t count) const {
         return count - count % static_cast<std::size_t>(unit.value_or(1));
     }
-    /// True when a range of sizes or spares were requested: then a surplus node waits instead of
+    /// True when the job has a range of sizes, or has spares: then a surplus node waits instead of
     /// being refused.
     bool keeps_spares() const { return min != max || spares > 0; }
     bool operator==(const NodeRange&) const = default;

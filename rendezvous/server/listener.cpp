@@ -122,7 +122,7 @@ void Listener::serve(int descriptor) {
         if (asks_for_user_ && !admits(socket)) return;
         take_(std::move(socket));
     } catch (const std::bad_alloc&) {
-        // Its connection is closed; the listener continues with the next caller.
+        // The caller's connection is closed; the listener continues with the next caller.
     }
 }
 

@@ -133,8 +133,8 @@ public:
     /// `update` has returned.
     void step(const std::function<void()>& update);
     /// How many times `step` has called `update`. When a job is interrupted, ranks differ by one at
-    /// most. On nccl: the updates that the GPU has completed, captured ones too, and whose commit
-    /// word was not 0.
+    /// most. On nccl only the updates count that the GPU has completed and that found a commit word
+    /// (below) other than 0, including those of a captured graph.
     std::uint64_t committed_steps() const;
 
     /// On nccl, for the kernels that `update` enqueues: 1 when the step counts, 0 when a reduction

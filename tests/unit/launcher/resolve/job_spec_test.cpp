@@ -366,7 +366,7 @@ TEST_CASE("the agent gets everything that was resolved") {
     settings.grace = 6s;
     settings.late_nodes = control::LateNodes::at_restart;
     settings.max_losses = 7;
-    settings.restart = {5s, 60s, 1h, {3}};
+    settings.restart = {5s, 60s, 1h, {3}, {}};
     CHECK(config.join.settings == settings);
     CHECK(config.join.max_restarts == 5);
     CHECK(config.join.node_rank == 2);
