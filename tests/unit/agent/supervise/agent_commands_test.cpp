@@ -16,24 +16,6 @@ namespace {
 
 const std::string by = "stopped by ddprunctl (user alice, pid 4711 on here)";
 
-/// Welcomed by a server that speaks this version.
-void join_server(Story& story, int version) {
-    story.is(A::Began{});
-    story.is(A::StoreOpened{first_store});
-    story.link = story.asked_for<A::Connect>().back().link;
-    story.is(A::LinkOpened{story.link, "10.0.0.2:40000", version});
-    story.hears(a_welcome());
-}
-
-/// The same with a server of this release, and with running workers.
-void run_workers(Story& story) {
-    join_server(story, 2);
-    story.hears(an_assignment());
-    story.is(A::WorkerSpawned{0, 100});
-    story.is(A::WorkerSpawned{1, 101});
-    story.asked();
-}
-
 }  // namespace
 
 TEST_CASE("a commanded stop: the workers get SIGTERM, and the server is to end the job") {

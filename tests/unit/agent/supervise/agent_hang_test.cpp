@@ -20,19 +20,6 @@ AgentConfig watched() {
     return config;
 }
 
-/// Its two workers run, under a server that speaks this version.
-void run_workers(Story& story, int version = 2) {
-    story.is(A::Began{});
-    story.is(A::StoreOpened{first_store});
-    story.link = story.asked_for<A::Connect>().back().link;
-    story.is(A::LinkOpened{story.link, "10.0.0.2:40000", version});
-    story.hears(a_welcome());
-    story.hears(an_assignment());
-    story.is(A::WorkerSpawned{0, 100});
-    story.is(A::WorkerSpawned{1, 101});
-    story.asked();
-}
-
 health::Sample in_read(int pid) {
     health::Sample sample;
     sample.pid = pid;

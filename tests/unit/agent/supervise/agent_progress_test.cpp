@@ -16,8 +16,8 @@ namespace {
 constexpr int with_progress = 2;
 
 /// A node of a round, whose server speaks this version.
-struct Running : Story {
-    explicit Running(int version) {
+struct ReportingNode : Story {
+    explicit ReportingNode(int version) {
         is(A::Began{});
         is(A::StoreOpened{first_store});
         link = 1;
@@ -41,7 +41,7 @@ Effects report(int link, const ctl::NodeProgress& progress) {
 }  // namespace
 
 TEST_CASE("what the workers report is passed on when it is something else than before") {
-    Running story(with_progress);
+    ReportingNode story(with_progress);
     story.is(A::ProgressRead{at_step(7)});
     CHECK(story.asked() == report(1, at_step(7)));
     story.is(A::ProgressRead{at_step(7)});
@@ -51,19 +51,19 @@ TEST_CASE("what the workers report is passed on when it is something else than b
 }
 
 TEST_CASE("a server of the first version gets no progress") {
-    Running story(1);
+    ReportingNode story(1);
     story.is(A::ProgressRead{at_step(7)});
     CHECK(story.asked().empty());
 }
 
 TEST_CASE("progress of another round is not passed on") {
-    Running story(with_progress);
+    ReportingNode story(with_progress);
     story.is(A::ProgressRead{at_step(7, 2)});
     CHECK(story.asked().empty());
 }
 
 TEST_CASE("a server that is there again gets the progress again") {
-    Running story(with_progress);
+    ReportingNode story(with_progress);
     story.is(A::ProgressRead{at_step(7)});
     story.loses_server();
     if (story.asked_for<A::Connect>().empty()) story.pass(1s);
@@ -83,7 +83,7 @@ TEST_CASE("a server that is there again gets the progress again") {
 }
 
 TEST_CASE("progress that waits for the server gets older") {
-    Running story(with_progress);
+    ReportingNode story(with_progress);
     auto progress = at_step(7);
     progress.age = 50ms;
     story.is(A::ProgressRead{progress});
@@ -91,7 +91,7 @@ TEST_CASE("progress that waits for the server gets older") {
 }
 
 TEST_CASE("the newest goodput of the job goes to the server that knows nothing of it") {
-    Running story(with_progress);
+    ReportingNode story(with_progress);
     ctl::Goodput goodput;
     goodput[ctl::GoodputPhase::productive] = 1h;
     ctl::HeartbeatAck ack{0};

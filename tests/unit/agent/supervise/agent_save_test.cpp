@@ -13,7 +13,7 @@ using namespace ddprun::agent;
 using namespace ddprun::agent::story;
 using namespace std::chrono_literals;
 namespace ctl = ddprun::control;
-using Answer = RankSave::Answer;
+using SaveAnswer = RankSave::Answer;
 
 namespace {
 
@@ -27,8 +27,8 @@ AgentConfig with_plan(PreemptionPlan plan, Duration grace = 30s) {
 }
 
 /// A node of two ranks in round 3.
-struct Running : Story {
-    explicit Running(PreemptionPlan plan = {}, int version = with_saves, Duration grace = 30s)
+struct SavingNode : Story {
+    explicit SavingNode(PreemptionPlan plan = {}, int version = with_saves, Duration grace = 30s)
         : Story(with_plan(plan, grace)) {
         is(A::Began{});
         is(A::StoreOpened{first_store});
@@ -41,7 +41,7 @@ struct Running : Story {
         asked();
     }
     /// Both ranks have called should_save.
-    Running& asking(std::uint64_t step) {
+    SavingNode& asking(std::uint64_t step) {
         is(A::SavesRead{3, {{0, step}, {1, step}}});
         return *this;
     }
@@ -65,7 +65,7 @@ ctl::SaveAt order(int ballot, std::uint64_t step, ctl::SaveState state) {
 }  // namespace
 
 TEST_CASE("a node of which no rank asks stops at once, as without saves") {
-    Running story;
+    SavingNode story;
     story.is(A::Signalled{SIGTERM});
     CHECK(story.is_stopping());
     CHECK(story.said<ctl::Notice>().empty());
@@ -73,7 +73,7 @@ TEST_CASE("a node of which no rank asks stops at once, as without saves") {
 }
 
 TEST_CASE("a node whose ranks ask gives notice and lets them run") {
-    Running story;
+    SavingNode story;
     story.asking(7).is(A::Signalled{SIGTERM});
     CHECK_FALSE(story.is_stopping());
     const auto said = story.said<ctl::Notice>();
@@ -82,7 +82,7 @@ TEST_CASE("a node whose ranks ask gives notice and lets them run") {
 }
 
 TEST_CASE("without a deadline a stop takes no longer than without a save") {
-    Running story{{}, with_saves, 10s};
+    SavingNode story{{}, with_saves, 10s};
     story.asking(7).is(A::Signalled{SIGTERM});
     story.pass(5s);
     CHECK(story.is_stopping());
@@ -94,7 +94,7 @@ TEST_CASE("without a deadline a stop takes no longer than without a save") {
 }
 
 TEST_CASE("nor when the server stops the round after the save") {
-    Running story{{}, with_saves, 10s};
+    SavingNode story{{}, with_saves, 10s};
     story.asking(7).is(A::Signalled{SIGTERM});
     story.pass(3s);
     story.hears(ctl::SaveAt{3, {1, 8, ctl::SaveState::ending}});
@@ -110,7 +110,7 @@ TEST_CASE("nor when the server stops the round after the save") {
 }
 
 TEST_CASE("once every rank has saved, repeated signals and a lost server change nothing") {
-    Running story{{SIGUSR1}};
+    SavingNode story{{SIGUSR1}};
     story.is(A::Signalled{SIGUSR1});
     story.hears(ctl::SaveAt{3, {1, 8, ctl::SaveState::ending}});
     auto stop = a_stop(3);
@@ -135,7 +135,7 @@ TEST_CASE("once every rank has saved, repeated signals and a lost server change 
 }
 
 TEST_CASE("ranks that wait at a proposed step are released when they are stopped") {
-    Running story{{SIGUSR1}};
+    SavingNode story{{SIGUSR1}};
     story.is(A::Signalled{SIGUSR1});
     story.hears(order(1, 8, ctl::SaveState::proposed));
     story.is(A::SaveShown{3, 1, {{0, 8}, {1, 8}}});
@@ -150,7 +150,7 @@ TEST_CASE("ranks that wait at a proposed step are released when they are stopped
 }
 
 TEST_CASE("a rank waits until the end that comes with the save point") {
-    Running story{{SIGUSR1}};
+    SavingNode story{{SIGUSR1}};
     auto point = order(1, 8, ctl::SaveState::proposed);
     point.left = 12s;
     story.hears(point);
@@ -159,10 +159,10 @@ TEST_CASE("a rank waits until the end that comes with the save point") {
 }
 
 TEST_CASE("a resume has what ranks that have ended had saved") {
-    Running story{{SIGUSR1}};
+    SavingNode story{{SIGUSR1}};
     story.hears(order(1, 8, ctl::SaveState::agreed));
     story.is(A::SaveShown{3, 1, {{0, 7}, {1, 7}}});
-    story.is(A::SavesRead{3, {{0, 8, Answer::saved, 1, 8}, {1, 8, Answer::saved, 1, 8}}});
+    story.is(A::SavesRead{3, {{0, 8, SaveAnswer::saved, 1, 8}, {1, 8, SaveAnswer::saved, 1, 8}}});
     story.is(A::WorkerExited{0, success});
     story.is(A::WorkerExited{1, success});
     story.asked();
@@ -175,7 +175,7 @@ TEST_CASE("a resume has what ranks that have ended had saved") {
 }
 
 TEST_CASE("a later notice counts where its time ends earlier") {
-    Running story{{SIGUSR1, std::nullopt, 160s}};
+    SavingNode story{{SIGUSR1, std::nullopt, 160s}};
     story.pass(10s);
     REQUIRE(story.said<ctl::Notice>().size() == 1);
     CHECK(story.said<ctl::Notice>().front().left == 120s);
@@ -195,7 +195,7 @@ TEST_CASE("the notice for an allocation ends with it, however late it begins") {
         std::vector<Duration> left;
     };
     for (const auto& row : {Row{100s, {70s}}, Row{30s, {}}, Row{10s, {}}, Row{-5s, {}}}) {
-        Running story{{0, std::nullopt, row.allocation}};
+        SavingNode story{{0, std::nullopt, row.allocation}};
         story.pass(0s);
         std::vector<Duration> left;
         for (const auto& notice : story.said<ctl::Notice>())
@@ -207,7 +207,7 @@ TEST_CASE("the notice for an allocation ends with it, however late it begins") {
 
 TEST_CASE("with an option for it a save is waited for before the first call, too") {
     for (const auto& plan : {PreemptionPlan{SIGUSR1}, PreemptionPlan{0, 40s}}) {
-        Running story{plan};
+        SavingNode story{plan};
         story.is(A::Signalled{SIGTERM});
         CHECK_FALSE(story.is_stopping());
         CHECK(story.said<ctl::Notice>().size() == 1);
@@ -215,7 +215,7 @@ TEST_CASE("with an option for it a save is waited for before the first call, too
 }
 
 TEST_CASE("the time for the save leaves the workers their grace") {
-    Running story{{0, 40s}};
+    SavingNode story{{0, 40s}};
     story.is(A::Signalled{SIGTERM});
     REQUIRE(story.said<ctl::Notice>().size() == 1);
     CHECK(story.said<ctl::Notice>().front().left == 10s);
@@ -228,7 +228,7 @@ TEST_CASE("the time for the save leaves the workers their grace") {
 }
 
 TEST_CASE("a save point is shown to the ranks once, and answered whenever it is sent") {
-    Running story{{SIGUSR1}};
+    SavingNode story{{SIGUSR1}};
     story.hears(order(1, 8, ctl::SaveState::proposed));
     CHECK(story.asked() == Effects{A::ShowSave{3, {1, 8, ctl::SaveState::proposed}, story.clock}});
     story.is(A::SaveShown{3, 1, {{0, 7}, {1, 6}}});
@@ -251,11 +251,11 @@ TEST_CASE("a save point is shown to the ranks once, and answered whenever it is 
 }
 
 TEST_CASE("what the ranks do about a save point is reported") {
-    Running story{{SIGUSR1}};
+    SavingNode story{{SIGUSR1}};
     story.hears(order(1, 8, ctl::SaveState::agreed));
     story.is(A::SaveShown{3, 1, {{0, 7}, {1, 7}}});
     story.asked();
-    story.is(A::SavesRead{3, {{0, 8, Answer::saving, 1, 8}, {1, 8, Answer::saved, 1, 8}}});
+    story.is(A::SavesRead{3, {{0, 8, SaveAnswer::saving, 1, 8}, {1, 8, SaveAnswer::saved, 1, 8}}});
     REQUIRE(story.said<ctl::SaveReport>().size() == 1);
     ctl::SaveReport report{3, 1, 7, 2, 1, 0, 0, 8, 8, 0, false};
     CHECK(story.said<ctl::SaveReport>().front() == report);
@@ -269,10 +269,10 @@ TEST_CASE("what the ranks do about a save point is reported") {
 }
 
 TEST_CASE("the report of a save precedes the success of ranks that end after it") {
-    Running story{{SIGUSR1}};
+    SavingNode story{{SIGUSR1}};
     story.hears(order(1, 8, ctl::SaveState::agreed));
     story.is(A::SaveShown{3, 1, {}});
-    story.is(A::SavesRead{3, {{0, 8, Answer::saving, 1, 8}, {1, 8, Answer::saving, 1, 8}}});
+    story.is(A::SavesRead{3, {{0, 8, SaveAnswer::saving, 1, 8}, {1, 8, SaveAnswer::saving, 1, 8}}});
     story.is(A::WorkerExited{0, success});
     story.asked();
     story.is(A::WorkerExited{1, success});
@@ -283,9 +283,10 @@ TEST_CASE("the report of a save precedes the success of ranks that end after it"
 }
 
 TEST_CASE("answers of an earlier ballot count only of ranks that have ended") {
-    Running story{{SIGUSR1}};
+    SavingNode story{{SIGUSR1}};
     story.hears(order(2, 9, ctl::SaveState::proposed));
-    story.is(A::SaveShown{3, 2, {{0, 8, Answer::saved, 1, 8}, {1, 8, Answer::declined, 1, 8}}});
+    story.is(
+        A::SaveShown{3, 2, {{0, 8, SaveAnswer::saved, 1, 8}, {1, 8, SaveAnswer::declined, 1, 8}}});
     REQUIRE(story.said<ctl::SaveReport>().size() == 1);
     CHECK(
         story.said<ctl::SaveReport>().front() ==
@@ -293,7 +294,7 @@ TEST_CASE("answers of an earlier ballot count only of ranks that have ended") {
 }
 
 TEST_CASE("a rank that has ended without a save, and one that never asked") {
-    Running story{{SIGUSR1}};
+    SavingNode story{{SIGUSR1}};
     story.hears(order(1, 8, ctl::SaveState::agreed));
     story.is(A::WorkerExited{0, success});
     story.is(A::SaveShown{3, 1, {{0, 5}}});
@@ -301,7 +302,7 @@ TEST_CASE("a rank that has ended without a save, and one that never asked") {
     CHECK(
         story.said<ctl::SaveReport>().front() ==
         ctl::SaveReport{3, 1, 5, 0, 0, 0, 1, std::nullopt, std::nullopt, 1, true});
-    Running other{{SIGUSR1}};
+    SavingNode other{{SIGUSR1}};
     other.hears(order(1, 8, ctl::SaveState::proposed));
     other.is(A::SaveShown{3, 1, {{0, 5}}});
     REQUIRE(other.said<ctl::SaveReport>().size() == 1);
@@ -310,7 +311,7 @@ TEST_CASE("a rank that has ended without a save, and one that never asked") {
 }
 
 TEST_CASE("the server ends the notice, and the node leaves as it would have without") {
-    Running story;
+    SavingNode story;
     story.asking(7).is(A::Signalled{SIGTERM});
     story.asked();
     story.hears(ctl::NoticeOver{"saved"});
@@ -320,7 +321,7 @@ TEST_CASE("the server ends the notice, and the node leaves as it would have with
 }
 
 TEST_CASE("a result that every rank has saved is this node's result") {
-    Running story;
+    SavingNode story;
     story.asking(7).is(A::Signalled{SIGTERM});
     auto stop = a_stop(3);
     stop.root_cause.kind = ctl::Cause::Kind::cancelled;
@@ -338,7 +339,7 @@ TEST_CASE("a result that every rank has saved is this node's result") {
 }
 
 TEST_CASE("a scheduler that repeats its signal is not heard twice, another signal stops at once") {
-    Running story{{SIGUSR1}};
+    SavingNode story{{SIGUSR1}};
     story.is(A::Signalled{SIGUSR1});
     story.is(A::Signalled{SIGUSR1});
     CHECK_FALSE(story.is_stopping());
@@ -346,7 +347,7 @@ TEST_CASE("a scheduler that repeats its signal is not heard twice, another signa
     story.is(A::Signalled{SIGTERM});
     CHECK(story.is_stopping());
 
-    Running other;
+    SavingNode other;
     other.asking(7).is(A::Signalled{SIGTERM});
     other.is(A::Signalled{SIGTERM});
     CHECK_FALSE(other.is_stopping());
@@ -355,16 +356,16 @@ TEST_CASE("a scheduler that repeats its signal is not heard twice, another signa
 }
 
 TEST_CASE("workers that have the signal themselves are not waited for") {
-    Running story{{SIGUSR1}};
+    SavingNode story{{SIGUSR1}};
     story.is(A::Signalled{SIGTERM, true});
     CHECK(story.is_stopping());
-    Running noticed{{SIGUSR1}};
+    SavingNode noticed{{SIGUSR1}};
     noticed.is(A::Signalled{SIGUSR1, true});
     CHECK_FALSE(noticed.is_stopping());
 }
 
 TEST_CASE("the workers of a notice that is over are stopped by SIGTERM, whatever it came by") {
-    Running story{{SIGUSR1}};
+    SavingNode story{{SIGUSR1}};
     story.is(A::Signalled{SIGUSR1});
     story.hears(ctl::NoticeOver{"no"});
     const auto signals = story.asked_for<G::SignalLeader>();
@@ -374,7 +375,7 @@ TEST_CASE("the workers of a notice that is over are stopped by SIGTERM, whatever
 }
 
 TEST_CASE("a server that is there again hears of the notice and of the save again") {
-    Running story{{SIGUSR1}};
+    SavingNode story{{SIGUSR1}};
     story.is(A::Signalled{SIGUSR1});
     story.hears(order(1, 8, ctl::SaveState::proposed));
     story.is(A::SaveShown{3, 1, {}});
@@ -389,7 +390,7 @@ TEST_CASE("a server that is there again hears of the notice and of the save agai
 }
 
 TEST_CASE("without a server the node stops when the time for the save is over") {
-    Running story{{SIGUSR1}};
+    SavingNode story{{SIGUSR1}};
     story.loses_server();
     story.is(A::Signalled{SIGUSR1});
     CHECK_FALSE(story.is_stopping());
@@ -398,7 +399,7 @@ TEST_CASE("without a server the node stops when the time for the save is over") 
 }
 
 TEST_CASE("a server of an older release knows no notice: the node stops at once") {
-    Running story{{SIGUSR1}, 1};
+    SavingNode story{{SIGUSR1}, 1};
     story.is(A::Signalled{SIGUSR1});
     CHECK(story.is_stopping());
     CHECK(story.said<ctl::Notice>().empty());
@@ -407,7 +408,7 @@ TEST_CASE("a server of an older release knows no notice: the node stops at once"
 
 TEST_CASE("before the end of an allocation a notice is given, in any round of the job") {
     // 30 s of grace, and two minutes before that.
-    Running story{{0, std::nullopt, 152s}};
+    SavingNode story{{0, std::nullopt, 152s}};
     story.pass(1s);
     CHECK(story.said<ctl::Notice>().empty());
     story.pass(1s);
@@ -437,7 +438,7 @@ TEST_CASE("without workers there is nothing to save") {
 }
 
 TEST_CASE("save points of other rounds, and steps that no page can hold, are stale") {
-    Running story{{SIGUSR1}};
+    SavingNode story{{SIGUSR1}};
     story.hears(ctl::SaveAt{2, {1, 8}});
     story.hears(order(1, ~std::uint64_t{}, ctl::SaveState::proposed));
     story.hears(ctl::NoticeOver{"none was given"});

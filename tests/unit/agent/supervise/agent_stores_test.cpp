@@ -12,7 +12,7 @@ namespace {
 using I = AgentInterface;
 using Effects = NodeStores::Effects;
 
-struct Story {
+struct StoresStory {
     NodeStores stores;
     Effects out;
 
@@ -26,7 +26,7 @@ struct Story {
 }  // namespace
 
 TEST_CASE("a fresh store is opened once, however often it is asked for") {
-    Story story;
+    StoresStory story;
     story.stores.open(story.out);
     story.stores.open(story.out);
     CHECK((story.asked() == Effects{I::OpenStore{}}));
@@ -37,7 +37,7 @@ TEST_CASE("a fresh store is opened once, however often it is asked for") {
 }
 
 TEST_CASE("the first node's store serves one round only") {
-    Story story;
+    StoresStory story;
     story.opens(20'001);
     story.stores.begin_round(true, true, story.out);
     CHECK_FALSE(story.stores.fresh());
@@ -54,7 +54,7 @@ TEST_CASE("the first node's store serves one round only") {
 }
 
 TEST_CASE("a node that is not the first keeps its store for the next round") {
-    Story story;
+    StoresStory story;
     story.opens(20'001);
     story.asked();
     story.stores.begin_round(false, true, story.out);
@@ -63,7 +63,7 @@ TEST_CASE("a node that is not the first keeps its store for the next round") {
 }
 
 TEST_CASE("where workers serve the store its port is free when they are started") {
-    Story story;
+    StoresStory story;
     story.opens(20'001);
     story.asked();
     story.stores.begin_round(true, false, story.out);
@@ -72,7 +72,7 @@ TEST_CASE("where workers serve the store its port is free when they are started"
 }
 
 TEST_CASE("a store that a server may have named to others is not offered again") {
-    Story story;
+    StoresStory story;
     story.opens(20'001);
     story.asked();
     story.stores.discard_fresh(story.out);

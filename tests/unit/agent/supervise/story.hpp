@@ -168,6 +168,24 @@ private:
     Effects all_;
 };
 
+/// Welcomed by a server that speaks this version.
+inline void join_server(Story& story, int version) {
+    story.is(A::Began{});
+    story.is(A::StoreOpened{first_store});
+    story.link = story.asked_for<A::Connect>().back().link;
+    story.is(A::LinkOpened{story.link, "10.0.0.2:40000", version});
+    story.hears(a_welcome());
+}
+
+/// The same with two running workers; the effects up to here are taken.
+inline void run_workers(Story& story, int version = 2) {
+    join_server(story, version);
+    story.hears(an_assignment());
+    story.is(A::WorkerSpawned{0, 100});
+    story.is(A::WorkerSpawned{1, 101});
+    story.asked();
+}
+
 }  // namespace ddprun::agent::story
 
 namespace ddprun::agent {
