@@ -34,6 +34,8 @@ constexpr std::size_t pong_bytes = 4;
 constexpr std::size_t number_bytes = 8;
 constexpr std::size_t length_bytes = 8;
 constexpr std::size_t woken_bytes = 1;
+/// The more of an address's ports are in use, the longer the kernel looks for a free one.
+constexpr int clients_of_an_address = 8'192;
 
 double milliseconds_since(Clock::time_point start) {
     return Seconds{Clock::now() - start}.count() * 1e3;
@@ -44,14 +46,15 @@ void close_all(const std::vector<int>& descriptors) {
         ::close(descriptor);
 }
 
-/// Performs each step for all clients before the next step.
-void one_wave(std::uint16_t port, int count, int from) {
+/// Performs each step for all clients before the next step. Clients connect from the address FROM of 127.0.0.0/24
+/// and from those that follow it; returns the first address that is not used.
+int one_wave(std::uint16_t port, int count, int from) {
     const auto hello = bytes_of({Validate{}, Ping{1}});
     const auto add = bytes_of({Add{"/joined", 1}});
     const auto get = bytes_of({Get{"/id"}});
     std::vector<int> clients;
     for (int i = 0; i < count; ++i) {
-        clients.push_back(connect_to(port, from));
+        clients.push_back(connect_to(port, from + i / clients_of_an_address));
         send_all(clients.back(), hello);
     }
     for (const int client : clients) {
@@ -65,6 +68,7 @@ void one_wave(std::uint16_t port, int count, int from) {
     for (const int client : clients)
         receive_all(client, length_bytes + 2);
     close_all(clients);
+    return from + (count + clients_of_an_address - 1) / clients_of_an_address;
 }
 
 void storm(std::uint16_t port, const std::string& pid, int count, int wave) {
@@ -73,9 +77,9 @@ void storm(std::uint16_t port, const std::string& pid, int count, int wave) {
     receive_all(setter, pong_bytes);
     const auto cpu = cpu_seconds(pid);
     const auto start = Clock::now();
-    // Each wave uses another address: the ports of the last wave are not free yet.
-    for (int done = 0, from = 2; done < count; done += wave, ++from)
-        one_wave(port, std::min(wave, count - done), from);
+    // Each wave uses other addresses: the ports of the last wave are not free yet.
+    for (int done = 0, from = 2; done < count; done += wave)
+        from = one_wave(port, std::min(wave, count - done), from);
     const auto seconds = milliseconds_since(start) / 1e3;
     std::printf("%.3f %.2f\n", seconds, (cpu_seconds(pid) - cpu) / count * 1e6);
 }
