@@ -25,6 +25,8 @@ struct EtcdPlan {
     /// The prefix of the keys.
     std::string prefix;
     witness::EtcdAccess access = {};
+    /// --rdzv-conf as it was given, for the command of another node: it contains no password.
+    std::string conf = {};
 };
 
 /// How the rendezvous server is found, or how this process becomes the server.

@@ -22,8 +22,19 @@ std::string secret_option(const std::optional<tls::SecretSource>& secret) {
     return " --rdzv-secret-file=" + shell_word(secret->path);
 }
 
-/// What a node of this job is started with. Without the options that need not be the same on all
-/// nodes, and the script.
+/// The options of the election by etcd.
+std::string etcd_options(const EtcdPlan& etcd) {
+    const std::string protocol = etcd.access.credentials ? "https://" : "";
+    std::string members;
+    for (const auto& member : etcd.members)
+        members += (members.empty() ? "" : ",") + protocol + member.to_string();
+    auto text = " --rdzv-backend=etcd --rdzv-endpoint=" + members;
+    if (!etcd.conf.empty()) text += " --rdzv-conf=" + shell_word(etcd.conf);
+    return text;
+}
+
+/// The command that starts a node of this job. Options that may differ between nodes, and the
+/// script, are left out.
 std::string command(const AgentConfig& config) {
     const auto& [endpoint, is_host, is_static, etcd] = config.rendezvous;
     const auto& run_id = config.join.run_id;
@@ -32,9 +43,7 @@ std::string command(const AgentConfig& config) {
         text += " --node-rank=RANK --master-addr=" + endpoint.host +
                 " --master-port=" + std::to_string(endpoint.port);
     else
-        text += std::string{etcd ? " --rdzv-backend=etcd" : ""} +
-                " --rdzv-endpoint=" + (etcd && etcd->access.credentials ? "https://" : "") +
-                endpoint.to_string();
+        text += etcd ? etcd_options(*etcd) : " --rdzv-endpoint=" + endpoint.to_string();
     if (run_id != default_run_id) text += " --rdzv-id=" + shell_word(run_id);
     return text + secret_option(config.secret) + " ...";
 }

@@ -206,6 +206,7 @@ Result<> use_etcd(Resolving& job, const Given& backend) {
     agent::EtcdPlan plan;
     plan.prefix = job.conf.etcd_prefix.value_or(std::string{default_etcd_prefix});
     plan.members = std::move(read->members);
+    if (const auto conf = job.options.find("rdzv-conf")) plan.conf = conf->text;
     spec.is_static = {false, backend.origin};
     spec.endpoint = {plan.members.front(), given->origin};
     spec.is_host = {std::nullopt, backend.origin};

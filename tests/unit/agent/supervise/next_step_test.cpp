@@ -61,6 +61,21 @@ TEST_CASE("a missing node is started with the job's secret") {
     CHECK(contains(next_step_for_missing(config), ":29400 ..."));
 }
 
+TEST_CASE("a missing node of a job with etcd is started with all members and the same settings") {
+    auto config = config_at("e1");
+    config.rendezvous.etcd = EtcdPlan{{{"e1", 2'379}, {"e2", 99}}, "/ddprun"};
+    config.join.run_id = "j";
+    CHECK(
+        next_step_for_missing(config) ==
+        "on each missing node: ddprun --nnodes=4 --rdzv-backend=etcd --rdzv-endpoint=e1:2379,e2:99 "
+        "--rdzv-id=j ...");
+
+    config.rendezvous.etcd->conf = "protocol=https,cacert=/my ca.pem";
+    CHECK(contains(
+        next_step_for_missing(config),
+        " --rdzv-conf='protocol=https,cacert=/my ca.pem' --rdzv-id=j"));
+}
+
 TEST_CASE("two ends with different secrets are an error of the secret, with etcd too") {
     auto config = config_at("node1");
     for (const bool has_etcd : {false, true}) {

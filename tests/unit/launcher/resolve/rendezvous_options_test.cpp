@@ -134,6 +134,9 @@ TEST_CASE("with etcd no node serves by its place or address") {
         REQUIRE(config.rendezvous.etcd.has_value());
         CHECK(config.rendezvous.etcd->members == std::vector<Endpoint>{{"e1", 2'379}, {"e2", 99}});
         CHECK(config.rendezvous.etcd->prefix == "/mine");
+        CHECK(
+            config.rendezvous.etcd->conf ==
+            "etcd_prefix=/mine,keep_alive_interval=2,keep_alive_max_attempt=3");
         CHECK_FALSE(config.rendezvous.is_host);
         // A leader follows another well before any fence ends.
         CHECK(config.join.settings.lease == std::chrono::seconds{20});
