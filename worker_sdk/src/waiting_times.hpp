@@ -34,7 +34,8 @@ inline constexpr milliseconds quick_call_check_interval = 1ms;
 
 // Reports in the store, which ranks and agents write about errors and deaths.
 
-/// For an answer. A store that is gone refuses at once; one that is slow must not hold a wait.
+/// For an answer of the store. A store that is gone refuses at once, and a slow one must not delay
+/// a wait.
 inline constexpr milliseconds store_answer_timeout = 2s;
 /// Between two checks for deaths while a key of a peer is awaited: a millisecond for each rank, so
 /// that the store gets some 2000 requests a second, but at least this ...
@@ -61,7 +62,8 @@ inline constexpr milliseconds renewal_of_reports = 500ms;
 
 /// Before a rank writes its current call and compares: calls take less time when all is well.
 inline constexpr milliseconds first_compare_after = 1s;
-/// Between two comparisons: soon enough for a person, rare enough for a store of thousands.
+/// Between two comparisons: soon enough for a person, rare enough for the store of thousands of
+/// ranks.
 inline constexpr milliseconds longest_compare_interval = 2s;
 /// Between two checks of connections and of the schedule above: a check is one poll of each.
 inline constexpr milliseconds connection_check_interval = 200ms;

@@ -49,8 +49,8 @@ struct Layout {
 }  // namespace float8_detail
 
 /// 8 bits with 4 of exponent: up to 448, 4 bits of precision, a NaN and no infinity ("e4m3fn").
-/// Only for keeping and sending; compute in float. Rounded to nearest, ties to even; larger values
-/// become the largest, as in CUDA.
+/// Only for storing and sending; compute in float. Rounded to nearest, ties to even; larger values
+/// become the largest finite one, as in CUDA.
 struct Float8E4M3 {
     using Layout = float8_detail::Layout<3, 7, 0x7e, false>;
     std::uint8_t bits = 0;

@@ -43,7 +43,7 @@ class ProcessGroup {
 public:
     struct Options {
         Backend backend = Backend::automatic;
-        /// Limits the connection set-up to the peers, and each collective. Above 0.
+        /// Limits the connection set-up to the peers, and each collective. Must be above 0.
         std::chrono::milliseconds timeout = std::chrono::minutes(10);
     };
 

@@ -108,14 +108,15 @@ public:
     /// Throws Mismatch, naming parameter and rank, unless all ranks hold the same bits.
     void verify_parameters();
 
-    /// grad(parameter) is complete on this rank. Launches its bucket when that was the last one
-    /// missing and all buckets before it are launched. Twice in a step: UsageError.
+    /// grad(parameter) is complete on this rank. Launches its bucket when this was the bucket's
+    /// last missing gradient and all buckets before it are launched. A second call in a step throws
+    /// UsageError.
     void mark_ready(std::size_t parameter);
 
     /// This step computes no gradient for the parameter on this rank: the content of
     /// grad(parameter) (zero after `zero_gradients`) is its part of the average. Counts as marking.
     void mark_unused(std::size_t parameter);
-    /// The same for all that are not yet marked.
+    /// The same for all parameters that are not yet marked.
     void mark_rest_unused();
 
     /// With `find_unused`, after `finish`: did any rank use the parameter in this step (and in the
@@ -124,8 +125,8 @@ public:
     bool is_used(std::size_t parameter) const;
 
     /// Waits until every gradient is averaged (on nccl: makes the stream wait). Returns true when
-    /// grad(i) has moved (`reorder`). Parameters that were not marked: UsageError with their names.
-    /// Throws PeerLost, Timeout or Mismatch of the reduction.
+    /// grad(i) has moved (`reorder`). Throws UsageError, with their names, for parameters that were
+    /// not marked, and PeerLost, Timeout or Mismatch of the reduction.
     bool finish();
 
     /// `finish`, and then the optimizer's `update`, which is never called with gradients of a
@@ -133,7 +134,7 @@ public:
     /// `update` has returned.
     void step(const std::function<void()>& update);
     /// How many times `step` has called `update`. When a job is interrupted, ranks differ by one at
-    /// most. On nccl only the updates count that the GPU has completed and that found a commit word
+    /// most. On nccl it counts only the updates that the GPU has completed with a commit word
     /// (below) other than 0, including those of a captured graph.
     std::uint64_t committed_steps() const;
 

@@ -15,8 +15,8 @@ namespace ddprun {
 ///
 /// Each rank gives its own path of the folder. On a shared file system that is the same folder, and
 /// only rank 0 reads; with local folders another rank may have the newest (on the node that was
-/// first before), and sends it. Of several ranks with the same one the lowest sends it. None when
-/// no rank has any.
+/// first before), and sends it. If several ranks have the same checkpoint, the lowest sends it.
+/// Returns none when no rank has any.
 ///
 /// A damaged file is skipped as in `CheckpointFolder::newest`; `passed_over` gets the same lines,
 /// on the rank that read it. Throws Error on every rank, naming the rank, when one of them cannot

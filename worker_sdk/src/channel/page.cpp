@@ -92,8 +92,9 @@ bool is_answered(const Word* page_words, std::uint64_t save) {
     return answer >> ballot_shift == save >> ballot_shift;
 }
 
-/// There is a save point. While it is only proposed, the other ranks may be about to save: this
-/// rank continues when the agent says so, or when the time for the save is over.
+/// Requires: there is a save point. Returns whether this rank saves now. While the save point is
+/// only proposed, the other ranks may be about to save: this rank then waits until the agent has
+/// decided, or until the time for the save is over.
 bool is_turn(Word* page_words, std::uint64_t step, std::uint64_t save) {
     const auto began_at = boot_time_ns();
     auto& answer = page_words[answer_word];

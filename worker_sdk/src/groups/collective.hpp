@@ -89,8 +89,8 @@ std::string describe(const Collective& collective);
 /// Compares all that must be the same on all ranks.
 bool is_same_call(const Collective& a, const Collective& b);
 
-/// A 32-bit hash of that. Between hosts each step's header has it, so that bytes of another call
-/// are never mistaken for this one's.
+/// A 32-bit hash of all that must be the same on all ranks. Between hosts each step's header has
+/// it, so that bytes of another call are never mistaken for this one's.
 std::uint32_t tag_of(const Collective& collective);
 
 /// Checks what one rank can check alone: sizes, pointers, root, peer.

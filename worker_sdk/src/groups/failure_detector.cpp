@@ -71,7 +71,7 @@ void FailureDetector::on(WaitSeen fact, Instant, Effects&) {
     const auto* known = std::get_if<Waiting>(&here);
     const bool is_new = known ? known->since < fact.since : std::holds_alternative<Idle>(here);
     if (!is_new || verdict_) return;
-    const auto broken = known ? known->broken : std::nullopt;  // whichever wait the call has
+    const auto broken = known ? known->broken : std::nullopt;  // each wait of the call keeps it
     here = Waiting{fact.since, first_questions(fact.queue, fact.since), broken};
 }
 
@@ -127,7 +127,7 @@ void FailureDetector::on(CallFailed fact, Instant now, Effects& out) {
     const bool is_loss = error.kind == ErrorKind::peer_lost;
     const bool is_timeout = error.kind == ErrorKind::timeout;
     if (!is_loss && !is_timeout) {
-        // Only the ranks of this host see the mismatch, or only the rank that has compared.
+        // Only the ranks of this host detect the mismatch, or only the rank that has compared.
         if (error.kind == ErrorKind::mismatch && settings_.has_reports)
             out.push_back(Publish{error});
         const bool may_have_a_reason =

@@ -55,8 +55,8 @@ class FailureDetector {
 public:
     /// How the ranks exchange data, and how a loss is therefore detected.
     enum class Way {
-        memory,  ///< one host: each rank sees the others' processes, and one error for all
-        hosts,   ///< memory on this host; between hosts a broken connection has its rank
+        memory,  ///< one host: ranks check each other's processes and share one error
+        hosts,   ///< memory on this host; between hosts a broken connection names a rank
         gpus,    ///< processes of this host, and NCCL's errors, which name no rank
     };
     struct Settings {

@@ -41,7 +41,7 @@ Outcome perform_alone(const Collective& collective) {
     return {};
 }
 
-/// What is left of a timeout that began at `start`: at least 1 ms.
+/// The rest of a timeout that began at `start`: at least 1 ms.
 milliseconds left_of(milliseconds timeout, Group::Clock::time_point start) {
     const auto passed = std::chrono::floor<milliseconds>(Group::Clock::now() - start);
     return std::max(timeout - passed, 1ms);
@@ -286,7 +286,8 @@ void Group::work_through(Lane& lane) {
     std::optional<std::uint64_t> begun_when_seen;
     while (await_ticket(lock, lane, begun_when_seen)) {
         perform_front(lock, lane, settings_.timeout);
-        // No thread has waited for the next one meanwhile: it counts as seen.
+        // No other thread has waited for the next ticket meanwhile, so this counts as the first
+        // time that it is seen.
         begun_when_seen.reset();
         if (!lane.queue.empty()) begun_when_seen = lane.begun_count;
     }

@@ -75,8 +75,8 @@ std::shared_ptr<FailureMonitor> monitor_of(const GroupConfig& config, FailureMon
     return std::make_shared<FailureMonitor>(FailureMonitor::Settings{way, reports_of(config), {}});
 }
 
-/// Without it a death between GPUs of one host is not detected: the kernels wait for ever. A world
-/// of one has no peer to check or to report to.
+/// Without this monitor the death of a rank is not detected between GPUs of one host: the kernels
+/// wait for ever. A world of one has no peer to check or to report to.
 std::shared_ptr<FailureMonitor> monitor_of_gpus(
     const GroupConfig& config, const std::optional<Hosts>& hosts) {
     FailureMonitor::Settings settings{FailureMonitor::Way::gpus, {}, {}};

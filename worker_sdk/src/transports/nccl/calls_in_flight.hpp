@@ -32,7 +32,7 @@ public:
     DriverFunctions::Event newest_end() const;
     /// The end of the newest call was recorded.
     void close_newest();
-    /// The following require: not empty.
+    /// This function and those below require: not empty.
     bool is_oldest_open() const;
     DriverFunctions::Event oldest_end() const;
     void remove_oldest();

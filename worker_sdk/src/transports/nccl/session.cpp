@@ -179,7 +179,7 @@ Outcome Session::look() {
     if (context_.has_failed()) return aborted();
     const auto state = comms_->state(all_);
     if (state == abi::Result::success || state == abi::Result::in_progress) return {};
-    if (auto reason = why_aborted()) return reason;  // meanwhile
+    if (auto reason = why_aborted()) return reason;  // it was aborted meanwhile
     return comms_->error_of(state);
 }
 
