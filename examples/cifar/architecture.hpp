@@ -23,7 +23,7 @@ struct ConvUnit {
     std::size_t output_side() const { return pools ? side / 2 : side; }
 };
 
-/// The values lie in memory as `shape` says, with the last dimension fastest.
+/// The values are in memory in the order of `shape`, with the last dimension varying fastest.
 struct ParameterShape {
     std::string name;
     std::vector<std::uint64_t> shape;
@@ -42,7 +42,7 @@ struct Architecture {
     /// weight and bias; finally the linear layer's weight, which has no bias.
     std::vector<ParameterShape> parameters;
 
-    /// The linear layer sees the largest value of each channel of the last unit.
+    /// The inputs of the linear layer: the largest value of each channel of the last unit.
     std::size_t features() const { return units.back().outputs; }
 };
 

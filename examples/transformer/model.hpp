@@ -13,7 +13,7 @@ namespace transformer {
 
 struct Shape {
     std::size_t vocabulary = 0;
-    /// The number of tokens in a window, which the model can see at most.
+    /// The number of tokens in a window: the most that the model can use.
     std::size_t context = 64;
     std::size_t width = 64;
     /// Divides the width.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model too large for one device, trained data-parallel: each rank holds all of it, its first
 // layer on one device and its second on another. Here a "device" is a thread with a queue; with
-// CUDA it would be a stream. The reducer sees parameters, not devices.
+// CUDA it would be a stream. The reducer handles parameters, on whichever device they are.
 //   ddprun --standalone --nproc-per-node=2 tutorial_model_parallel
 #include "ddprun/process_group.hpp"
 #include "ddprun/record.hpp"

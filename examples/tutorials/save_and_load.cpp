@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints, an announced stop, and resuming: rank 0 saves and the others wait for the save; when
-// started again, all load the newest checkpoint. The argument is a folder that all ranks see.
+// started again, all load the newest checkpoint. The argument is a folder that all ranks can read.
 //   ddprun --standalone --nproc-per-node=2 --max-restarts=3 tutorial_save_and_load saved
 #include "ddprun/checkpoint.hpp"
 #include "ddprun/process_group.hpp"
@@ -46,7 +46,7 @@ int main(int count, char** words) {
                 round.write_to(checkpoint);
                 folder.save(checkpoint);
             }
-            group.barrier().wait();  // saved: no rank goes on before
+            group.barrier().wait();  // no rank continues before the save is complete
             if (stop != 0) break;
         }
         std::printf("rank %d: step %d, %g\n", world.rank, static_cast<int>(step), parameter);
