@@ -286,7 +286,7 @@ TEST_CASE("a client that says a megabyte and closes at once has said all of it")
     }
     for (int i = 0; i < 64; ++i)
         CHECK(here.get("part" + std::to_string(i)).value().size() == 16 * 1024);
-    // Its end has come too.
+    // The other node's connection to the store has ended too.
     CHECK(holds_within(fact_timeout, [&] { return survey_of(nodes.first).connections == 1; }));
 }
 

@@ -237,7 +237,8 @@ TEST_CASE("a console that takes nothing more does not keep the agent from ending
         console.write(STDERR_FILENO, std::string(more_than_a_pipe_holds, 'x'));
     }
 
-    // The test got here. Reading lets the thread continue that is blocked in its write.
+    // Reaching this line shows that the agent can end. Reading now lets the blocked thread continue
+    // its write.
     std::size_t size = 0;
     while (size < more_than_a_pipe_holds)
         size += captured.read_some().size();

@@ -34,7 +34,7 @@ Running node_of(
     return start_job(dir, Rendezvous{}.options(own + options), script);
 }
 
-/// A program as a user that cannot read the folder of the build.
+/// Runs a program as a user that cannot read the build folder.
 Running::Options as_other_user(const Words& command) {
     Running::Options options;
     options.arguments = Words{"--reuid=65534", "--regid=65534", "--clear-groups", "--"} + command;
@@ -300,7 +300,7 @@ TEST_CASE("another user of the machine can neither see nor control a job") {
         refused.out,
         "this job belongs to user 0; only that user and root may control it, not user 65534"));
     CHECK(is_running(id));
-    // That user also cannot keep others from using it.
+    // That user also cannot keep other users from using the socket.
     const std::string crowd =
         "import os, signal, socket, sys\n"
         "os.setgroups([])\n"

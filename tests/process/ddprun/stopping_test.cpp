@@ -46,7 +46,7 @@ TEST_CASE("a signal to forward reaches every worker and stops nothing") {
 }
 
 TEST_CASE("a signal to forward that comes while workers are started reaches the later ones too") {
-    // Workers start with the signal blocked, so that it stays pending until they ask for it.
+    // Workers start with the signal blocked, so that it stays pending until they wait for it.
     const std::string blocking =
         "import os, signal, sys\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})\n"

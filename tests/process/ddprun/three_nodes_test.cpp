@@ -26,7 +26,7 @@ struct Daemon {
         program("ddprun-rendezvous"), {"--host=127.0.0.1", "--port=0", "--log-level=info"}};
     int port = process.wait_for_number("port=");
 
-    /// The server knows that their workers run, and which neighbours they reach.
+    /// Whether the server has reports that their workers run, and which neighbours they reach.
     bool has_running_nodes(std::size_t wanted) const {
         return holds_within(fact_timeout, [&] {
             const auto status = http_get("127.0.0.1:" + std::to_string(port), "/status");

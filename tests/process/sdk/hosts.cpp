@@ -296,7 +296,7 @@ TEST_CASE("sdk: a rank of another release on another host is named at once") {
     world.incarnation = "life";
     world.node_addr = "127.0.0.1";
     auto store = ddprun::Store::connect(world, 30s);
-    // All that a rank of an earlier release has in common with this one.
+    // The only key that a rank of an earlier release and this one have in common.
     store.set(ddprun::store_names::round("life", 0, 0) + "group1/host_of/1", "elsewhere");
     std::string error;
     try {

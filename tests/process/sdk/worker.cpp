@@ -109,7 +109,7 @@ ProcessGroup join(const World& world, std::chrono::milliseconds timeout = 10min)
         world, std::max<std::chrono::milliseconds>(timeout, start_up_timeout));
     if (timeout < start_up_timeout) await_all_ranks(world, store);
     auto group = create_group(world, store, timeout);
-    // At a limit of processes from then on.
+    // From here on this process can start no thread, as at a limit of processes.
     if (const auto* given = std::getenv("SDK_WORKER_THREADS"))
         if (std::string{given} == "refused") ddprun::tests::refuse_threads();
     return group;

@@ -26,7 +26,7 @@ public:
     std::string hear(std::size_t bytes);
     /// Everything until the server ends the connection.
     std::string hear_to_the_end();
-    /// The connection ended by a reset, not in order.
+    /// Whether the connection was ended by a reset.
     bool was_reset() const { return was_reset_; }
     /// Ends the sending direction; the other one stays open.
     void end_of_speech();

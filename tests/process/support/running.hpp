@@ -53,7 +53,7 @@ public:
 
     pid_t pid() const { return pid_; }
 
-    /// To the program alone, as `kill PID` would.
+    /// Sends the signal to the program alone, as `kill PID` would.
     void signal(int number) const;
     /// Types on the pseudo-terminal.
     void type(const std::string& text) const;
@@ -72,7 +72,7 @@ public:
         const std::string& words, std::chrono::milliseconds deadline = fact_timeout);
 
     agent::WorkerExit wait_for_exit(std::chrono::milliseconds deadline = fact_timeout);
-    /// The value of $? in a shell.
+    /// Waits for the end, and returns the value of $? in a shell.
     int wait_for_code(std::chrono::milliseconds deadline = fact_timeout);
     bool has_exited();
 

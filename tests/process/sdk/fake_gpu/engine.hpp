@@ -218,7 +218,7 @@ int in_context(const Body& body) {
     return body(*contexts.back());
 }
 
-/// ... and with a stream of that context.
+/// The same, with a stream of that context too.
 template <class Body>
 int in_stream(void* handle, const Body& body) {
     return in_context([&](Context& context) {
