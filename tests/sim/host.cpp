@@ -224,7 +224,7 @@ void Host::perform(Agent::Effect& effect) {
             [&](const agent::Neighbours::Ask& e) { ask_peer(e); },
             [&](const Agent::AnswerPeer& e) { answer_peer(e); },
             [&](const Agent::SetFence& e) { set_fence(e.ends_at); },
-            // Leaders have no children; the other orders need no line.
+            // Simulated leaders have no children. The orders below need no line in the record.
             [](const agent::WorkerGroup::SignalSession&) {},
             [](const agent::WorkerGroup::SignalLeftovers&) {},
             [](agent::WorkerGroup::KillLeftovers) {},
@@ -442,7 +442,7 @@ void Host::set_fence(std::optional<Instant> ends_at) {
     world_.at(*ends_at + limits::keeper_fence_margin, [this] { watch_fence(); });
 }
 
-/// It needs no agent for that, and reads the end of the fence after every wake-up.
+/// The keeper needs no agent for that, and reads the end of the fence after every wake-up.
 void Host::watch_fence() {
     if (!is_alive_ || is_asleep_ || report_) return;
     if (!fence_ || world_.now() < *fence_ + limits::keeper_fence_margin) return;
@@ -609,7 +609,7 @@ void Host::break_connection(bool for_both) {
     for (const auto& [number, control] : links_)
         if (control.link) broken.push_back(control.link);
     for (const auto& link : broken) {
-        // This side first: otherwise the server's side would be closed by what this one does now.
+        // The server's side first: otherwise it would be closed by what the client's side does now.
         if (for_both) link->reset(Link::server);
         link->reset(Link::client);
     }

@@ -100,10 +100,10 @@ public:
     const std::string& run_id() const { return run_id_; }
     const agent::Agent& machine() const { return agent_.machine(); }
     bool is_alive() const { return is_alive_; }
-    /// Its `ddprun` lives, and is neither stopped nor ending.
+    /// Whether its `ddprun` runs, and is neither stopped nor ending.
     bool is_willing() const;
     bool has_workers() const { return !workers_.empty(); }
-    /// All workers live and have met those of the other nodes.
+    /// Whether all workers run and have met those of the other nodes.
     bool is_training() const;
     const std::optional<agent::JobReport>& report() const { return report_; }
 
@@ -140,7 +140,7 @@ public:
     void heal();
     /// Its control connection breaks once: reset for both sides, or at first only for its own.
     void break_connection(bool for_both = true);
-    /// Silence now is indistinguishable from its death (known limit of the coordinator).
+    /// Whether silence now looks the same as its death (known limit of the coordinator).
     bool has_just_broken() const;
     void make_stubborn(int local_rank);
     /// Its worker becomes unkillable, until it is released.
@@ -235,7 +235,7 @@ private:
     bool is_asleep_ = false;
     /// Actions that wait until the machine wakes up.
     std::vector<std::function<void()>> delayed_;
-    /// The fence that the keeper knows.
+    /// The fence as the keeper has it.
     std::optional<Instant> fence_;
     bool is_hosting_ = false;
     std::optional<Instant> broken_at_;

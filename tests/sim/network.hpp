@@ -35,10 +35,10 @@ public:
     std::shared_ptr<Link> connect(const std::string& client, const std::string& server);
 
     bool passes(const std::string& from, const std::string& to) const;
-    /// A connection can be made: bytes pass in both directions.
+    /// Whether a connection can be made: bytes pass in both directions.
     bool connects(const std::string& one, const std::string& other) const;
 
-    /// One way only.
+    /// Cuts one direction only.
     void cut(const std::string& from, const std::string& to);
     void heal(const std::string& from, const std::string& to);
     /// No packet gets in or out.
