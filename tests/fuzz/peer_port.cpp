@@ -65,7 +65,8 @@ public:
     }
 
     /// "+N": N ms pass. "a", "d" and a digit: the server asks about that node, and the second time
-    /// wants a confirmation. "q": the agent probes. Any other line is from a caller or a neighbour.
+    /// requests a confirmation. "q": the agent probes. Any other line is from a caller or a
+    /// neighbour.
     void hear(std::string_view line) {
         const auto probe = parse_peer_probe(line);
         const auto said = parse_peer_answer(line);
