@@ -8,8 +8,8 @@
 //       its siblings wait for their end; every later worker notes and exits 0
 //   bench_worker FILE say LINES      note, write so many lines of 100 bytes to stdout, exit 0
 //
-// One line a note: "EVENT RANK NANOSECONDS" of CLOCK_MONOTONIC, in one write to a file opened for
-// appending.
+// A note is one line: "EVENT RANK NANOSECONDS" of CLOCK_MONOTONIC, in one write to a file opened
+// for appending.
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>

@@ -36,7 +36,8 @@ def measure_all(rows):
                      (mpi, timed(bench.mpiexec(), "-n", str(count)), REPETITIONS)]
             if count == 2:
                 peers.append((torch, timed(bench.torchrun(), *options), TORCHRUN_REPETITIONS))
-            # stamped_exec runs the peer, so a missing one would not be a missing program.
+            # stamped_exec starts the peer, so a missing peer would not be reported as a missing
+            # program.
             if not shutil.which(bench.mpiexec()):
                 mpi.fail("missing: no mpiexec.hydra (package mpich)")
             ours = bench.take_turns(REPETITIONS, timed(bench.BIN / "ddprun", *options), *peers)

@@ -8,7 +8,7 @@
 //   join           connect and join; prints "assigned FIRST_CONNECT LAST_JOIN LAST_ASSIGNMENT"
 //   fail           agent FIRST reports a dead worker; prints "failed WHEN"
 //   await_stop     prints "stopped LAST_STOP LAST_ASSIGNMENT" once the next round is assigned
-//   forget         what was heard so far does not count for `await_stop`; prints "forgotten"
+//   forget         ignores, for `await_stop`, what was received so far; prints "forgotten"
 //   idle SECONDS   prints "idle BYTES_IN BYTES_OUT"
 // Moments are CLOCK_MONOTONIC nanoseconds. Ends with its standard input.
 #include "rendezvous/control/codec.hpp"
