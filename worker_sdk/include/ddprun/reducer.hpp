@@ -161,8 +161,8 @@ public:
     /// communication, since all ranks hold the same gradients; not for gradients that were not
     /// reduced. On nccl it waits for the GPU.
     float clip_gradients(float max_norm);
-    /// The same without waiting. The result points to the norm (on nccl in GPU memory), which is
-    /// valid until the next clip.
+    /// Like `clip_gradients`, but without waiting. The result points to the norm (on nccl in GPU
+    /// memory), which is valid until the next clip.
     const float* enqueue_clip(float max_norm);
 
     /// With `uneven_inputs`: this rank has no more steps. Takes part in the steps of the other

@@ -55,9 +55,9 @@ struct World {
     ///
     ///   env://                               as `from_environment`
     ///   tcp://HOST:PORT?rank=R&world_size=W  rank 0 serves the store there
-    ///   file:///PATH?rank=R&world_size=W     rank 0 serves it on a free port and writes the
-    ///   address
-    ///                                        to PATH, in a folder that all ranks share
+    ///   file:///PATH?rank=R&world_size=W     rank 0 serves it on a free port and writes its
+    ///                                        address to PATH; PATH is in a folder that all ranks
+    ///                                        share
     ///
     /// Without `rank` and `world_size` these come from the environment, as above. A PATH that is a
     /// folder means a file in it. A file that an earlier run left at PATH is ignored.

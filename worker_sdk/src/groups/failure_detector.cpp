@@ -24,8 +24,9 @@ std::string in_milliseconds(Duration length) {
     return std::to_string(count) + " ms";
 }
 
-/// A rank that times out leaves, and must not be reported as lost because of that; a loss without a
-/// rank does not help the others.
+/// Whether to report the error to the other ranks. They need the report of a timeout: this rank
+/// leaves after it, and must not be counted as lost because of that. A loss that names no rank does
+/// not help them.
 bool is_worth_a_report(const GroupError& error) {
     return !error.ranks.empty() || error.kind == ErrorKind::timeout;
 }

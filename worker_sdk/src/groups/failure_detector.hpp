@@ -157,7 +157,7 @@ public:
         GroupError mismatch;
         bool operator==(const DesyncSeen&) const = default;
     };
-    /// Which of the asked ranks have not waited long in the same call.
+    /// The ranks, of those asked for, that have not waited long in the same call.
     struct WaitersRead {
         Queue queue;
         std::vector<int> silent;

@@ -183,8 +183,8 @@ Outcome Session::look() {
     return comms_->error_of(state);
 }
 
-/// The latest end of the handling of a failure after this timeout: the abort, and the end of the
-/// kernels.
+/// The latest time by which a failure after this timeout has been handled: the abort is done, and
+/// the kernels have ended.
 Clock::time_point Session::latest_end_of(milliseconds timeout) const {
     return latest_end_after(Clock::now() + timeout);
 }
@@ -286,7 +286,7 @@ std::variant<bool, GroupError> Session::begin(const groups::Collective& collecti
     return fail(std::move(*error));
 }
 
-/// Returns false when NCCL has not enqueued the call before yet.
+/// Returns false when NCCL has not yet enqueued the previous call.
 std::variant<bool, GroupError> Session::enqueue_now(const groups::Collective& collective) {
     if (in_flight_->is_newest_open()) {
         const Deadline deadline{Clock::now() + waiting_times::take_timeout, [] { return false; }};
@@ -294,7 +294,7 @@ std::variant<bool, GroupError> Session::enqueue_now(const groups::Collective& co
         // Not a timed_mutex: gcc 12's ThreadSanitizer does not support it.
         for (Pause pause; !lock && Clock::now() < deadline.until; pause.take())
             if (lock.try_lock()) break;
-        // An error of the call before is reported by its own wait.
+        // The wait for the previous call reports the error of that call.
         if (!lock || await_enqueued(deadline)) return false;
     }
     const auto& queue = *queues_.front();
