@@ -34,8 +34,8 @@ struct ParameterShape {
 };
 
 /// A residual net of eight convolutions and one linear layer, known as ResNet-9: about 94 % on
-/// CIFAR-10 after two dozen epochs at a width of 64. Pictures lie in memory pixel after pixel, all
-/// channels of one together.
+/// CIFAR-10 after two dozen epochs at a width of 64. Pictures are in memory pixel after pixel, with
+/// all channels of a pixel together.
 struct Architecture {
     std::vector<ConvUnit> units;
     /// The weights: for each unit the convolution's (outputs, 3, 3, inputs), then batch norm's

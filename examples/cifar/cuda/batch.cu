@@ -11,7 +11,7 @@ constexpr int side = 32;
 constexpr int pixels = side * side;
 constexpr int reach = 4;  // pixels by which a crop is moved at most
 
-// Uses the mean and deviation of CIFAR-10's pixels that are usual.
+// Normalizes by the usual mean and deviation of CIFAR-10's pixels.
 __device__ inline float normalised(unsigned char byte, int channel) {
     const float mean = channel == 0 ? 0.4914F : channel == 1 ? 0.4822F : 0.4465F;
     const float deviation = channel == 0 ? 0.2470F : channel == 1 ? 0.2435F : 0.2616F;
