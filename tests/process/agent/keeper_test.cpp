@@ -127,7 +127,7 @@ TEST_CASE("a signal sent to the agent itself, as a scheduler does to every proce
 TEST_CASE("a signal that Slurm has sent to every process is known as such, a user's is not") {
     Running node(stub("kept_node"), {"--exit", "5", "--"});
     const int agent = node.wait_for_number("agent ");
-    // Children before their parents, as Slurm does.
+    // Signals children before their parents, as Slurm does.
     const auto signal_both = [&](int signal) {
         ::kill(agent, signal);
         node.signal(signal);

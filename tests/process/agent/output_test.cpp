@@ -88,7 +88,7 @@ std::shared_ptr<StreamSink> to_stderr(Writer& writer) {
         limits::prompt_timeout);
 }
 
-/// Our own stderr and a writer to it. Must outlive the sinks.
+/// This process's stderr and a writer to it. Must outlive the sinks.
 class Screen {
 public:
     Writer& writer() { return writer_; }
@@ -149,7 +149,8 @@ bool has_ended(pid_t pid) {
 template <class Fact>
 bool run_until(boost::asio::io_context& io, Fact fact) {
     const auto deadline = std::chrono::steady_clock::now() + fact_timeout;
-    // These tests wait for facts outside of the loop: the loop waits, and checks again soon.
+    // These tests wait for facts outside of the event loop, so an idle loop waits and checks again
+    // soon.
     const auto work = boost::asio::make_work_guard(io);
     io.restart();
     bool holds = false;

@@ -87,7 +87,7 @@ struct Port {
     std::uint16_t number = 0;
 };
 
-/// More than a port accepts at the same time.
+/// More silent callers than a port accepts at the same time.
 std::vector<std::unique_ptr<RawClient>> mute_callers(const Port& port) {
     std::vector<std::unique_ptr<RawClient>> callers;
     for (std::size_t i = 0; i < 2 * limits::max_peer_callers; ++i)

@@ -98,7 +98,7 @@ TEST_CASE("at the limit of a user's processes the limit is named, and nothing is
                 std::string{limit} + " of them (RLIMIT_NPROC, ulimit -u)"));
         CHECK(no_descendants_left());
     }
-    // Enough for the agent, but not for its workers.
+    // This limit is enough for the agent, but not for its workers.
     Running job(
         "/usr/bin/setpriv",
         {"--reuid=61234",

@@ -30,7 +30,7 @@ TEST_CASE("/metrics and /status show a job's restarts, its workers and the waits
     auto store = client::StoreClient::connect(options);
     REQUIRE(store.has_value());
     REQUIRE(store->set("there", "x").has_value());
-    // Ends with the job.
+    // This wait ends with the job.
     const auto waiter = std::async(std::launch::async, [&] {
         return store->wait({"never", "there"}, 3 * fact_timeout);
     });

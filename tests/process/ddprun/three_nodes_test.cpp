@@ -54,7 +54,8 @@ struct Daemon {
 TEST_CASE("the workers of an agent that is stopped are dead before their ranks are given away") {
     const TempDir dir;
     Daemon daemon;
-    // If an agent was slow to answer when the round began, the stopped one is lost by its lease.
+    // If an agent was slow to answer when the round began, the stopped agent is lost only when its
+    // lease ends.
     const auto options = daemon.options(
         {"--nnodes=2:3", "--rdzv-conf=keep_alive_interval=5,keep_alive_max_attempt=4"});
     // A worker of a later round checks for workers of the first round.

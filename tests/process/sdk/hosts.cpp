@@ -131,8 +131,8 @@ TEST_CASE(
     std::size_t turn = 0;
     for (const auto& call : call_names()) {
         CAPTURE(call);
-        // A busy machine may take any time in some attempts; a call that does not notice the loss
-        // takes long in all.
+        // A busy machine may delay some attempts; without detection of the loss every attempt takes
+        // long.
         long long quickest = 1'000'000;
         for (int i = 0; i < 4 || (quickest >= 1000 && i < 12); ++i, ++turn) {
             const auto& hosts = places[turn % std::size(places)];

@@ -95,7 +95,7 @@ struct Stream {
 struct Event {
     bool has_time = true;
     std::shared_ptr<Moment> moment{};  ///< null: not recorded
-    /// Recorded in a capture.
+    /// Set when the event was recorded in a capture.
     std::shared_ptr<Capture> capture{};
     std::size_t captured_moment = 0;
     Capture::Seen seen{};
