@@ -98,8 +98,8 @@ struct Checkpoint {
 };
 
 /// Computes the round to write into checkpoints. A job that is started again counts its rounds from
-/// 0; this number continues from the resumed checkpoint's, so that it grows over the whole life of
-/// a folder and the last write is the newest.
+/// 0. The round computed here continues from that of the resumed checkpoint: it grows over the
+/// whole life of a folder, so that the last write is the newest.
 class CheckpointRound {
 public:
     /// `resumed` is the checkpoint this run resumes from, or null. Only the rank that writes needs
@@ -120,9 +120,9 @@ private:
 /// A folder of one run's checkpoints, with one writer at a time (rank 0).
 ///
 /// A checkpoint exists whole or not at all: it is written under a temporary name, flushed to the
-/// disk, renamed, and the folder is flushed. A file that is damaged nevertheless is detected by its
-/// checksum, and the one before it is used. This class makes no collective call, so a slow save
-/// delays no other rank.
+/// disk and renamed, and the folder is flushed. If a file is damaged nevertheless, its checksum
+/// shows it, and the checkpoint before it is used. This class makes no collective call, so a slow
+/// save delays no other rank.
 class CheckpointFolder {
 public:
     /// Keeps the `keep` newest checkpoints, at least 1, and always the one just written. The

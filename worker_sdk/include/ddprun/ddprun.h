@@ -41,10 +41,10 @@ typedef enum ddprun_status {
 /* The text of this thread's last error: one or two lines. Valid until its next error. */
 const char* ddprun_last_error(void);
 
-/* More about the same error, this thread's last.
+/* More about the last error of this thread.
  *
- * Which ranks of the group are gone (DDPRUN_PEER_LOST) or late (DDPRUN_TIMEOUT): writes up to
- * `room` of them and returns how many there are, 1024 at most; 0 when they are not known. */
+ * Which ranks of the group are gone (DDPRUN_PEER_LOST) or late (DDPRUN_TIMEOUT). Writes up to
+ * `room` ranks and returns how many there are, 1024 at most; 0 when they are not known. */
 size_t ddprun_last_error_ranks(int* ranks, size_t room);
 /* DDPRUN_PEER_LOST: the round of the group; -1 when it is the store that is gone. */
 int ddprun_last_error_round(void);
@@ -93,7 +93,7 @@ typedef struct ddprun_store ddprun_store;
 
 /* Tries to connect for `timeout_ms`. Without a launcher the store is inside this process. */
 int ddprun_store_connect(const ddprun_world* world, int64_t timeout_ms, ddprun_store** store);
-/* Another connection to the same store, for a thread of its own. */
+/* Opens another connection to the same store, for use by another thread. */
 int ddprun_store_reconnect(const ddprun_store* store, int64_t timeout_ms, ddprun_store** other);
 /* Another handle to the same connection. */
 int ddprun_store_share(const ddprun_store* store, ddprun_store** other);
@@ -288,8 +288,8 @@ int ddprun_all_gather_v(
     const size_t* counts,
     ddprun_type type,
     ddprun_work** work);
-/* `input_counts[r]` elements go to rank r, `output_counts[r]` come from it; parts lie one behind
- * the other in the order of ranks. The lists are copied. */
+/* `input_counts[r]` elements go to rank r, `output_counts[r]` come from it; parts are contiguous,
+ * in the order of ranks. The lists are copied. */
 int ddprun_all_to_all_v(
     ddprun_group* group,
     const void* input,
@@ -311,11 +311,11 @@ int ddprun_barrier(ddprun_group* group, ddprun_work** work);
 
 /* ---- Stop and progress -------------------------------------------------------------------- */
 
-/* 1 when a stop was announced (see ddprun/stop.hpp), else 0. `left_ms`, unless NULL: the time until
- * the launcher kills this process; 0 when it has passed, -1 when it is not known. */
+/* Returns 1 when a stop was announced (see ddprun/stop.hpp), else 0. Unless NULL, `left_ms` gets
+ * the time until the launcher kills this process; 0 when it has passed, -1 when it is not known. */
 int ddprun_should_stop(int64_t* left_ms);
 
-/* Publishes this worker's step, to its agent and readable by other processes (see
+/* Publishes this worker's step to its agent, and to other processes that read it (see
  * ddprun/progress.hpp). Costs some tens of nanoseconds; the first call, or ddprun_set_phase,
  * connects to the agent. */
 void ddprun_report_progress(uint64_t step);

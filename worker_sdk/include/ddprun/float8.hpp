@@ -35,8 +35,8 @@ struct Layout {
         if (size >= decoded(most)) return sign | most;
         const int power = size == 0 ? 1 - bias : std::ilogb(size);
         const int exponent = power < 1 - bias ? 1 - bias : power;
-        // In units of the last place, including the bit before the point: when rounding carries,
-        // the carry increments the exponent, which is correct.
+        // Counts in units of the last place, including the bit before the point. When rounding
+        // carries, the carry increments the exponent, which is correct.
         const float units = std::ldexp(size, mantissa_bits - exponent);
         const int whole = static_cast<int>(units);
         const float rest = units - static_cast<float>(whole);

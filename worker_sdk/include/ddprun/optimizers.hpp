@@ -15,7 +15,7 @@ struct Sgd {
     float momentum = 0.9F;
 };
 
-/// As PyTorch's AdamW: weight decay acts on the value directly, not through the gradient.
+/// PyTorch's AdamW: weight decay acts on the value directly, not through the gradient.
 struct AdamW {
     /// The share of the running averages of gradients and squared gradients that a step keeps.
     float first_rate = 0.9F;

@@ -25,8 +25,8 @@ struct TensorPart {
     void* values = nullptr;
 };
 
-/// A folder of one run's checkpoints in which each rank writes a file of its own with what it
-/// holds. On a shared file system that is one folder for all ranks; with local folders each rank
+/// A folder of one run's checkpoints in which each rank writes a separate file with the parts that
+/// it holds. On a shared file system that is one folder for all ranks; with local folders each rank
 /// reads and writes its own.
 ///
 /// The files of one save are a set. A set is used only when all its files are there, whole, and of

@@ -113,9 +113,10 @@ public:
     /// Bytes of this rank's state: averages of the optimizer, and masters.
     std::size_t state_bytes() const;
 
-    /// A collective: see `ShardedFolder::save`. Adds this optimizer's state to rank 0's
-    /// `checkpoint`, which has the round (`CheckpointRound::write_to`), the step and the program's
-    /// other values. Does not copy the values. No part of the state is in a file twice.
+    /// A collective: see `ShardedFolder::save`. Only rank 0's `checkpoint` is used: it has the
+    /// round (`CheckpointRound::write_to`), the step and the program's other values. Each rank
+    /// saves its parameters and state in addition. Does not copy the values. No part of the state
+    /// is in a file twice.
     std::string save(const ShardedFolder& folder, Checkpoint checkpoint);
     /// A collective: see `ShardedFolder::load_newest`. The checkpoint may have been written by any
     /// number of ranks, and with buckets of any size. Every rank gets the checkpoint that rank 0

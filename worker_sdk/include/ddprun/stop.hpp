@@ -17,9 +17,9 @@ struct StopNotice {
     explicit operator bool() const { return is_announced; }
 };
 
-/// The first call installs signal handlers: from then on SIGTERM, and under ddprun also the other
-/// signals with which it announces a stop (SIGINT, SIGHUP, SIGQUIT), no longer end the process but
-/// are recorded here. A handler that the program installed before is still called; one that it
+/// The first call installs signal handlers. From then on SIGTERM is recorded here and no longer
+/// ends the process; under ddprun also the other signals with which it announces a stop (SIGINT,
+/// SIGHUP, SIGQUIT). A handler that the program installed before is still called; one that it
 /// installs later replaces this one. Call it once before the training loop, then once per step: it
 /// costs a few nanoseconds. Any thread.
 ///

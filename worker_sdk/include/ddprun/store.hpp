@@ -97,7 +97,7 @@ public:
         return existed != 0;
     }
 
-    /// Another connection to the same store, for a thread of its own.
+    /// Opens another connection to the same store, for use by another thread.
     Store reconnect(Milliseconds timeout) const {
         ddprun_store* other = nullptr;
         throw_if(ddprun_store_reconnect(handle(), timeout.count(), &other));

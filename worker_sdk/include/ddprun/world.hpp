@@ -36,7 +36,7 @@ struct World {
     /// The address at which peers reach this node; empty under launchers that do not set it.
     std::string node_addr;
 
-    /// No launcher serves the store, so rank 0 does: PyTorch's rule. The same on all ranks.
+    /// Whether rank 0 serves the store, as in PyTorch when no launcher does. The same on all ranks.
     bool rank_0_hosts_store = false;
     /// The file in which rank 0 writes the address of its store (`file://`); else empty.
     std::string store_file;

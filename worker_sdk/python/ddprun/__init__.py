@@ -31,7 +31,7 @@ _ASKED, _STEP, _REPORTED_AT, _PHASE, _PHASE_SINCE, _ANSWER, _SAVE, _WAIT_ENDS_AT
 _PHASES = {"start": 1, "train": 2, "eval": 3, "save": 4, "compile": 5, "data": 6}
 _TIME_LIMIT = 0.1  # seconds, for the one attempt to connect
 
-# In the words of a save: ballot (8 bits), state (2), step (54).
+# The layout of a save word: ballot (8 bits), state (2), step (54).
 _BALLOT, _STATE, _STEP_MASK = 56, 54, (1 << 54) - 1
 _AGREED, _CANCELLED = 2, 3
 _SAVING, _SAVED, _DECLINED = 1, 2, 3
@@ -167,7 +167,7 @@ def _attach():
     try:
         words, connection = _ask_agent(_os.environ.get("DDPRUN_CHANNEL", ""))
     except (OSError, ValueError, ImportError):
-        # No agent, one that does not answer in time, or a page of another version.
+        # There is no agent, it does not answer in time, or its page has another version.
         pass
     if _words is None:  # no other thread has attached meanwhile
         _words, _connection = words or _own_words(), connection

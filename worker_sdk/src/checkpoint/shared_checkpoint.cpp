@@ -70,7 +70,7 @@ void throw_first_failure(
     throw Error("rank " + std::to_string(found->rank) + ": " + text);
 }
 
-/// The file of the best offer and its size. It is whole as far as that rank knows.
+/// The file of the best offer and its size. Its rank has found no damage in it.
 struct Chosen {
     static constexpr std::int64_t is_damaged = 0;
     static constexpr std::int64_t is_unfit = -1;

@@ -49,8 +49,8 @@ namespace ddprun::groups {
 ///
 /// Without reports in the store `confirming` and `asking` end at once. Once this rank has broken
 /// its connections itself (Aborted, BreakConnections), `asking` and `naming` are skipped. After a
-/// verdict every failing call fails with it, and all facts are ignored except those that ranks of
-/// one host report. A fact without a row changes nothing: it is late, or not used with that way.
+/// verdict every failing call fails with it; all facts are ignored except those that ranks of one
+/// host report. A fact without a row changes nothing: it is late, or is not used with that way.
 class FailureDetector {
 public:
     /// How the ranks exchange data, and how a loss is therefore detected.
@@ -304,7 +304,7 @@ private:
     const Settings settings_;
     std::array<State, queue_count> states_{};
     std::optional<GroupError> verdict_;
-    /// After that, what this rank observes of peers may be caused by its own abort.
+    /// From then on, changes that this rank observes in peers may be caused by its own abort.
     bool is_broken_here_ = false;
 };
 

@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-/// After so many checks without a quick ticket a lane's thread stops polling and sleeps until
+/// After this many checks without a quick ticket a lane's thread stops polling and sleeps until
 /// woken.
 constexpr int most_idle_checks = 100;
 
@@ -52,7 +52,7 @@ std::uint32_t second_tag_of(const Collective& collective) {
     return tag_of(collective) ^ 0x9e3779b9;
 }
 
-/// The error with the call in which it happened.
+/// Adds to the error the call in which it happened.
 GroupError placed(const Collective& collective, GroupError error) {
     if (error.kind == GroupError::Kind::mismatch) return error;
     if (error.kind == GroupError::Kind::timeout) error.operation = describe(collective);

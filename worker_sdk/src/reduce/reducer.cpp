@@ -229,7 +229,7 @@ const float* Reducer::State::enqueue_clip(float max_norm) {
     // Summed in the order of a ShardedOptimizer, so that both clip by the same bits.
     norm_ = static_cast<float>(std::sqrt(
         reduce::sum_of_squares_by_rank(plan_, static_cast<std::size_t>(group_.size()), gradients)));
-    // As PyTorch does it: the small number keeps the result below the bound after rounding.
+    // As in PyTorch, the small number keeps the result below the bound after rounding.
     if (!(norm_ <= max_norm))
         reduce::scale(gradients, plan_.element_count, max_norm / (norm_ + 1e-6F));
     return &norm_;

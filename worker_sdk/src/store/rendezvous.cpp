@@ -36,9 +36,9 @@ namespace {
 using namespace std::chrono_literals;
 
 /// The content of the rendezvous file, which rank 0 writes at the path of a `file://` init method:
-/// the addresses of its store. The store has the same token, so that another server which now has
-/// an address of an earlier run, or another machine's with the same address, is not mistaken for
-/// it.
+/// the addresses of its store, and a token that the store has too. Another server may now have an
+/// address of an earlier run, or another machine the same address; the token shows that it is not
+/// this store.
 struct RendezvousPoint {
     std::string token;
     std::uint16_t port = 0;

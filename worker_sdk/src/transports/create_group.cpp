@@ -45,7 +45,7 @@ DeathReports deaths_of(const GroupConfig& config) {
     return {config.world, config.members};
 }
 
-/// For connections between some ranks of the group, including this one.
+/// Opens connections between some ranks of the group, including this one.
 TwoLevelTransport::Open open_between_hosts(const GroupConfig& config, bool has_core) {
     const auto address = address_of(config.world, config.store);
     return [address, has_core, config](const std::string& name, const std::vector<int>& ranks) {
@@ -99,8 +99,8 @@ Hosts hosts_of(GroupConfig& config) {
     }
 }
 
-/// Between GPUs. A world of one uses this too: its buffers are in GPU memory, which other backends
-/// cannot access.
+/// Creates a group between GPUs. A world of one uses this too: its buffers are in GPU memory, which
+/// other backends cannot access.
 std::shared_ptr<Group> create_over_nccl(
     GroupConfig config, const std::optional<nccl::SplitOff>& split) {
     auto loaded = nccl::Libraries::get();

@@ -7,7 +7,7 @@
 
 namespace ddprun::nccl {
 
-/// The devices of this process among those that it sees.
+/// The devices of this process, among the devices that are visible to it.
 struct DeviceChoice {
     int first = 0;
     int count = 1;  ///< consecutive numbers

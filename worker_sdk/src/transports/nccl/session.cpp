@@ -224,7 +224,7 @@ void Session::drop(Comm part) {
     comms_->drop(part);
 }
 
-/// Between two ranks the sender is 0.
+/// In a communicator of two ranks the sender is 0.
 Session::Joined Session::comm_of(const groups::Collective& collective, GroupContext::Wait& wait) {
     if (!collective.is_point_to_point()) return all_;
     const std::pair pair(collective.root, collective.receiver);
@@ -248,7 +248,8 @@ HangWatchdog::Work Session::work_of(const groups::Collective& collective) {
                                 : HangWatchdog::Work::collective;
 }
 
-/// Only calls of all ranks, with buffers on the device: a message may first need a communicator.
+/// True only for calls of all ranks with buffers on the device, since a message may first need a
+/// communicator.
 bool Session::can_be_in_flight(const groups::Collective& collective) {
     return !collective.is_on_host && work_of(collective) == HangWatchdog::Work::collective;
 }
@@ -423,7 +424,7 @@ Outcome Session::await(
     }
 }
 
-/// After an abort the kernels have left; when this takes more than a moment, the device is stuck.
+/// After an abort the kernels end soon; when this takes more than a moment, the device is stuck.
 void Session::await_idle(const std::function<bool()>& is_over) const {
     const auto until = Clock::now() + abort_timeout();
     for (Pause pause; !is_over(); pause.take())
