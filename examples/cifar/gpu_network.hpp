@@ -18,8 +18,8 @@ struct Totals {
     double correct = 0;
 };
 
-/// The network on a GPU, with its optimizer and data: what the CUDA part does for the program. The
-/// program averages gradients and determines the order of calls.
+/// The network on a GPU, with its optimizer and data: the functions of the CUDA part for the
+/// program. The program averages gradients and determines the order of calls.
 ///
 /// Calls enqueue work in one stream and return, unless documented otherwise. Errors are exceptions
 /// whose text is a sentence.
@@ -38,8 +38,8 @@ public:
 
     /// Called when the work that makes this gradient has been enqueued in the stream.
     using GradientDone = std::function<void(std::size_t parameter)>;
-    /// For a batch norm over all ranks: adds up sums in the GPU's memory over the ranks, after the
-    /// present work of the stream and before its later work.
+    /// For a batch norm over all ranks: adds up sums in the GPU's memory over the ranks. It runs
+    /// after the work that is in the stream now, and before later work.
     using SumOverRanks = std::function<void(float* sums, std::size_t count)>;
 
     virtual ~GpuNetwork() = default;

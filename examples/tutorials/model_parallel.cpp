@@ -33,7 +33,7 @@ int main() {
         const auto world = ddprun::World::from_environment();
         const Device first;
         const Device second;
-        // y = v * (u * x): u lives on the first device, v on the second.
+        // y = v * (u * x): u is on the first device, v on the second.
         ddprun::Reducer model(
             ddprun::ProcessGroup::create(world), {{"first.u", 1}, {"second.v", 1}});
         float& u = *model.param(0);

@@ -34,8 +34,7 @@ int main(int count, char** words) {
             parameter += 0.5F;  // stands for a training step
             ddprun::report_progress(++step);
 
-            // A stop reaches the ranks at different times, so they agree to leave the loop
-            // together.
+            // The ranks notice a stop at different times, so they agree to leave the loop together.
             float stop = ddprun::should_stop() ? 1 : 0;
             group.all_reduce(&stop, 1, ddprun::Op::max).wait();
             if (stop == 0 && step % 25 != 0) continue;

@@ -26,7 +26,8 @@ __device__ inline unsigned long long mixed(unsigned long long value) {
     return value ^ value >> 31U;
 }
 
-/// Mirrors an index beyond the edge: it becomes the one that is as far inside the edge.
+/// Mirrors an index at the picture's edges: the result is as far inside the edge as the index is
+/// beyond it.
 __device__ inline int reflected(int at) {
     if (at < 0) return -at;
     return at < side ? at : 2 * (side - 1) - at;

@@ -216,7 +216,7 @@ extern "C" __global__ void cifar_norm_apply_pool(
     }
 }
 
-/// Sums of g and of g * normalised x; g is dy where ReLU lets it through.
+/// Sums of g and of g * normalised x; g is dy where x passes ReLU, else zero.
 extern "C" __global__ void cifar_norm_backward_sums(
     const Eight* x, const Eight* dy, const float* kept, int rows, int channels, float* partial) {
     const Place place = place_of(channels);

@@ -31,7 +31,8 @@ extern "C" __global__ void cifar_refresh_copies(const Slot* slots) {
         slot.copy[i] = narrowed(slot.value[i]);
 }
 
-/// A convolution's weight gradient, as cuDNN gives it, into the reducer's memory.
+/// Converts a convolution's weight gradient, which cuDNN gives as bfloat16, into the reducer's
+/// memory.
 extern "C" __global__ void cifar_widen(const Bf16* from, int count, float* to) {
     const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
     if (i < count) to[i] = widened(from[i]);

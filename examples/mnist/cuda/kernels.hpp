@@ -74,7 +74,8 @@ inline constexpr unsigned backward_threads = backward_units * backward_rows;
 
 /// Converts the samples' bytes to normalised floats, four pixels for each thread.
 using Gather = void(Samples samples, unsigned batch_size, float* input);
-/// In place: bias, ReLU and dropout of a hidden layer, two units for each thread.
+/// Adds the bias and applies ReLU and dropout of a hidden layer, in place; two units for each
+/// thread.
 using BiasReluDropout =
     void(float* hidden, const float* bias, unsigned batch_size, Dropout dropout);
 /// A block of output_threads for each sample: the last layer, softmax, loss, and gradients back to

@@ -161,7 +161,7 @@ extern "C" __global__ void mnist_output(
 
 namespace {
 
-/// Adds up over the batch, four samples beside each other.
+/// Adds up over the batch, four samples at a time.
 __device__ void sum_over_batch(
     const float* factors,
     unsigned factor_stride,
