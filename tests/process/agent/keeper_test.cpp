@@ -245,7 +245,7 @@ TEST_CASE("a second SIGINT leaves an agent alone that answers") {
     node.keeper.wait_for_line("signal SIGINT");
     node.keeper.signal(SIGINT);
     node.keeper.wait_for_line("signal SIGINT");
-    // Longer than the keeper's timeout for a silent agent.
+    // Waits longer than the keeper's timeout for a silent agent.
     interrupt_twice(deaf.keeper);
     CHECK(deaf.keeper.wait_for_code() == 1);
 
@@ -359,7 +359,7 @@ TEST_CASE("where close_range is refused workers still see no descriptor of ours"
         node.signal(SIGTERM);
         CHECK(node.wait_for_code() == 0);
     }
-#if !defined(__SANITIZE_ADDRESS__)  // it needs /proc
+#if !defined(__SANITIZE_ADDRESS__)  // AddressSanitizer itself needs /proc
     SUBCASE("nothing lists them") {
         if (const auto reason = why_no_mount_namespace(); !reason.empty()) return skip(reason);
         std::vector<std::string> hiding{

@@ -193,7 +193,7 @@ TEST_CASE("a worker's stderr ends at its exit although a grandchild holds the pi
         relay->finish();
         tail = relay->tail();
     }
-    // With the grandchild every copy of the stderr is closed.
+    // When the grandchild ends, every copy of the stderr is closed.
     CHECK(kill_descendants(fact_timeout).empty());
 
     CHECK(tail == "line 0\nline 1\nline 2\n");
@@ -208,7 +208,7 @@ TEST_CASE("output that is not read stops the worker, not the agent, and is compl
     auto opened = StreamRelay::open(io, console, to_stderr(console));
     REQUIRE(opened.has_value());
     relay.emplace(std::move(*opened));
-    // More than pipes and backlog can hold together.
+    // More lines than pipes and backlog can hold together.
     constexpr long line_count = 2'000'000;
     const auto pid = start(*relay, {std::to_string(line_count)});
 

@@ -130,7 +130,7 @@ TEST_CASE(
     CHECK(callee.asked == std::vector{probe});
     CHECK_FALSE(answer_to(without, probe).has_value());
     CHECK_FALSE(answer_to(open, probe).has_value());
-    // Its key is that of another callee.
+    // The key in this probe is another callee's.
     CHECK_FALSE(answer_to(caller, {other, other, 7}).has_value());
     CHECK(callee.asked.size() == 1);
     CHECK(callee.said_to(encode(probe)).find("vouched") == std::string::npos);
@@ -153,7 +153,7 @@ TEST_CASE("an agent that is stopped is not waited for") {
     port.calls->ask({1, {"127.0.0.1", port.number}, probe});
     REQUIRE(port.until([&] { return !port.answered.empty(); }));
     CHECK_FALSE(port.answered.at(1));
-    // Its answer comes late: the caller is gone.
+    // This answer comes late: the caller is gone.
     port.calls->answer(1, accepted);
     port.calls->answer(99, accepted);
 }

@@ -304,7 +304,7 @@ TEST_CASE("a step before exec that fails is an error and not a worker that exits
     CHECK(has_no_child());
 }
 
-#if !defined(__SANITIZE_THREAD__)  // whose _exit writes out every buffer
+#if !defined(__SANITIZE_THREAD__)  // ThreadSanitizer's _exit writes out every buffer
 TEST_CASE("a failed exec neither writes our buffered output twice nor runs our exit handlers") {
     TempDir directory;
     const auto file = (directory / "out").string();

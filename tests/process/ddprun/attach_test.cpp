@@ -263,7 +263,7 @@ TEST_CASE("the terminal has its modes again when the attached rank was killed") 
     shell.wait_for_line("^again");
     CHECK(has_echo(shell));
     CHECK_FALSE(contains(shell.out(), "stays off"));
-    // Also when the worker ends without restoring them.
+    // ddprun restores the modes also when the worker ends without restoring them.
     shell.type("\n");
     shell.wait_for_line("code 0");
     CHECK(has_echo(shell));

@@ -293,7 +293,7 @@ TEST_CASE("another user of the machine can neither see nor control a job") {
         Running{"setpriv", as_other_user({own, "stop", "--pid=" + std::to_string(job.pid())})});
     CHECK(by_pid.code == 4);
 
-    // Without ddprunctl: the agent itself refuses, before anything is sent.
+    // Without ddprunctl, to show that the agent itself refuses, before anything is sent.
     const auto refused = outcome_of(Running{"python3", {"-c", speak, socket_of(job), "", "65534"}});
     CHECK(contains(refused.out, "\"why\":\"not_allowed\""));
     CHECK(contains(

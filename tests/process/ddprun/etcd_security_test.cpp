@@ -48,7 +48,7 @@ public:
         run_tool(openssl_program, request("ca") + Words{"-x509", "-days=2", "-subj=/CN=tests"});
     }
 
-    /// Without a common name; `days` of -1: expired.
+    /// Signs a certificate without a common name; `days` of -1: expired.
     void sign(const std::string& name, const std::string& alternative, int days = 2) const {
         run_tool(
             openssl_program,

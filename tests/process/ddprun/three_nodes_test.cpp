@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three nodes: each has neighbours to ask. Tests probes, fences and keepers.
+// Probes, fences and keepers of three nodes, each of which has neighbours to probe.
 #include "rendezvous/base/limits.hpp"
 #include "tests/process/ddprun/http_get.hpp"
 #include "tests/process/ddprun/job.hpp"
@@ -17,7 +17,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// Much longer than the test: whatever happens earlier does not depend on the lease.
+/// This lease is much longer than the test, so nothing in the test depends on its end.
 const Words long_lease{
     "--rdzv-conf=last_call_timeout=60,keep_alive_interval=60,keep_alive_max_attempt=5"};
 
@@ -104,7 +104,7 @@ TEST_CASE("answered probes keep nodes alive while the server is silent: no worke
     REQUIRE(daemon.has_running_nodes(3));
 
     daemon.process.signal(SIGSTOP);
-    // Longer than the fence of a node whose probes are not answered.
+    // Waits longer than the fence of a node whose probes are not answered.
     using std::chrono::milliseconds;
     const auto fence =
         std::chrono::duration_cast<milliseconds>(ddprun::limits::fence_after_silence);

@@ -160,7 +160,7 @@ static void misuse(ddprun_group* group, const ddprun_world* world) {
     EXPECT(ddprun_allocate(group, 0) == NULL);
 }
 
-/* All ranks in the opposite order, and then each by itself or in none. */
+/* Splits in the opposite order of ranks, and then into groups of one rank or none. */
 static void use_splits(ddprun_group* group, const ddprun_world* world) {
     ddprun_group* part = NULL;
     WORKS(ddprun_group_split(group, 5, -world->rank, &part));

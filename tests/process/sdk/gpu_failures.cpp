@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 /// After a failure a rank's parameters are those of its last committed step, without any garbage;
 /// the exception has the number of that step.
 void check_what_is_left(Trainee& trainee, const ProcessGroup& on_cpu) {
-    // Compared with a world of one whose gradients are this world's averages, in the same order of
+    // Compares with a world of one whose gradients are this world's averages, in the same order of
     // additions.
     const auto committed = trainee.model().committed_steps();
     const auto ranks = on_cpu.size();

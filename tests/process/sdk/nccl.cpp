@@ -417,7 +417,7 @@ TEST_CASE("nccl: what makes the backend unusable is named, a missing library wit
     const FakeGpus gpus;
     {
         Workers without_driver(1, {"endless"}, gpus.variables({{"LD_LIBRARY_PATH", ""}}));
-        // Where a driver is installed this rank would work.
+        // Where a driver is installed this rank would succeed.
         if (!std::filesystem::exists("/dev/nvidiactl")) {
             CHECK(without_driver.exit_code(0) == misused);
             CHECK(mentions(without_driver.output(0), "libcuda.so.1"));

@@ -62,7 +62,7 @@ public:
     /// The pseudo-terminal, for looking at its modes.
     int terminal() const { return terminal_; }
 
-    /// Waits for the first line of stdout or stderr that matches the ECMAScript pattern and that no
+    /// Waits for a line of stdout or stderr that matches the ECMAScript pattern: the first that no
     /// earlier call has returned, whatever the order of the lines. Lines are returned without their
     /// end.
     std::string wait_for_line(
