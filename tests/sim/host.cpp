@@ -353,7 +353,7 @@ void Host::meet_others(int local_rank) {
         master != nullptr && cluster_.network().connects(name_, master->name());
     auto* store = cluster_.store_at(assignment.master_addr, assignment.master_port);
     if (store == nullptr || !is_answered)
-        // Like a client that tries again until its timeout.
+        // Tries again, like a client, until its timeout.
         return later_by_worker(
             local_rank, 500ms, [this, local_rank](WorkerProcess&) { meet_others(local_rank); });
     worker.link = cluster_.network().connect(name_, master->name());
@@ -581,7 +581,7 @@ void Host::wake_up() {
     watch_fence();
     for (const auto& action : std::exchange(delayed_, {}))
         if (is_alive_) action();
-    // A process may run between its wake-up and the end of what is past its fence: no lease
+    // A process may run after its wake-up until everything past its fence is ended: no lease
     // excludes that.
     world_.after(10ms, [this] {
         if (!is_asleep_) cluster_.checkers().on_host_awake(name_);

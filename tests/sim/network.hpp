@@ -41,11 +41,11 @@ public:
     /// Cuts one direction only.
     void cut(const std::string& from, const std::string& to);
     void heal(const std::string& from, const std::string& to);
-    /// No packet gets in or out.
+    /// Cuts the place off: no packet gets in or out.
     void isolate(const std::string& place);
     /// Ends its isolation and all cuts of the place.
     void readmit(const std::string& place);
-    /// The machine does not run: it does not even reach itself.
+    /// Stops the machine: it does not even reach itself.
     void switch_off(const std::string& place);
     void switch_on(const std::string& place);
 
