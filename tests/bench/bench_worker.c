@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the benches launch: it first notes the time, then does what its arguments say.
+// The worker that the benches launch: it first notes the time, then does what its arguments say.
 //
 //   bench_worker FILE exit           note, exit 0
 //   bench_worker FILE wait           note, sleep until a signal ends it

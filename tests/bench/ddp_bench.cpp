@@ -43,7 +43,7 @@ std::vector<ddprun::ParameterSpec> specs() {
     return all;
 }
 
-/// A network with its optimizer and batches, in memory of its own or of the reducer.
+/// A network with its optimizer and batches, in its own memory or in the reducer's.
 struct Trainer {
     Trainer(
         const mnist::Dataset& pictures_,

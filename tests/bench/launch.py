@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the command to the last worker's main: ddprun, a bare spawn-and-wait loop, MPICH, torchrun."""
+"""The time from the command to the last worker's main: ddprun, a bare spawn-and-wait loop, MPICH,
+torchrun."""
 import pathlib
 import shutil
 import sys

@@ -282,7 +282,8 @@ private:
 
     void beat_hearts() {
         const auto now = now_ns();
-        // Each agent once a second, spread evenly: one after the other, as many as are due.
+        // Each agent sends once a second, and the agents are spread evenly: sends for as many as
+        // are due, one after the other.
         const auto step = heartbeat_ns / static_cast<std::int64_t>(agents_.size());
         if (next_beat_ == 0) next_beat_ = now + heartbeat_ns;
         for (; next_beat_ <= now; next_beat_ += step) {

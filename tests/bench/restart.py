@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a worker's death, at a random moment, to the last new worker's main."""
+"""The time from a worker's death, at a random moment, to the last new worker's main."""
 import os
 import pathlib
 import random
@@ -13,7 +13,8 @@ import bench
 REPETITIONS = 15
 TORCHRUN_REPETITIONS = 5
 LONGEST_LIFE_US = 300_000
-# Without it the second torchrun of a machine waits for a store that the first one does not serve.
+# Without this variable the second torchrun of a machine waits for a store that the first one does
+# not serve.
 TWO_AGENTS_ON_A_MACHINE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 

@@ -36,7 +36,7 @@ def run_one(binaries, folder, name, bound_s=BENCH_BOUND_S, script=None):
     this run."""
     result = folder / f"{name}.json"
     result.unlink(missing_ok=True)
-    # A session of its own: Ctrl-C reaches the bench once, from here.
+    # In its own session, so that Ctrl-C reaches the bench only once, from here.
     process = subprocess.Popen(
         [sys.executable, script or HERE / f"{name}.py", binaries, result, "--no-table"], stdin=subprocess.DEVNULL, start_new_session=True)
     try:
