@@ -81,7 +81,8 @@ def is_python(path, start):
 
 
 def find_program(name):
-    """A path, or the Python program of this name in this environment, else on PATH."""
+    """The path of a Python program: `name` itself if it is a path, else found in this environment
+    or on PATH."""
     folders = [sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)]
     path = name if os.sep in name else shutil.which(name, path=os.pathsep.join(folders))
     if path is None:

@@ -149,8 +149,8 @@ void Group::launch(Collective collective, Ticket& ticket) {
     lane.wake();
 }
 
-/// Begins the ticket if it is the next one; then only its end remains to be awaited. Throws a usage
-/// error.
+/// Begins the ticket if it is the next one; afterwards `wait` only waits for its end. Throws a
+/// usage error.
 void Group::begin(std::unique_lock<std::mutex>& lock, Ticket& ticket, bool is_next) {
     const auto transport = transport_;
     lock.unlock();

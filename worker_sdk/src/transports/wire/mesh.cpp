@@ -303,7 +303,8 @@ Outcome Mesh::await_guests(Clock::time_point until) {
     return {};
 }
 
-/// Reads at once what a peer has already sent, so that it does not count as unknown.
+/// Accepts connections and reads at once what each peer has already sent, so that it does not count
+/// as unknown.
 Outcome Mesh::accept_guests(const std::vector<PeerAddress>& addresses) {
     if (!std::exchange(has_callers_, false)) return {};
     for (int i = 0; i < most_accepted_at_once && !is_aborted_; ++i) {
