@@ -89,8 +89,8 @@ using Output = void(
     float* hidden_gradient,
     float* losses,
     unsigned* correct);
-/// class_count + 2 blocks of gradient_threads: the last layer's gradient, the second layer's bias
-/// gradient, and the sums of the batch.
+/// Computes the last layer's gradient, the second layer's bias gradient, and the sums of the batch.
+/// It needs class_count + 2 blocks of gradient_threads.
 using OutputGradients = void(
     const float* score_gradient,
     const float* hidden,

@@ -116,7 +116,7 @@ TEST_CASE("nccl: a split is NCCL's own, without another id") {
         CAPTURE(workers.output(0));
         CHECK(codes == all_of(0, count));
         CHECK(mentions(gpus.calls(), "ncclCommSplit"));
-        // One of five has no color: its communicator is dropped, twice.
+        // With five ranks one has no color. It drops its communicator in each of the two splits.
         CHECK(count_of("ncclCommAbort", gpus.calls()) == (count == 5 ? 2 : 0));
     }
     const FakeGpus gpus;

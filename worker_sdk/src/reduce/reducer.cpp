@@ -77,7 +77,8 @@ void Reducer::State::prepare_gpu() {
         travels = wire_.data();
     }
     if (group_.size() == 1) return;
-    // Registered with NCCL on all ranks or on none; only the speed differs.
+    // The buffers must be registered with NCCL on all ranks or on none. Only the speed depends on
+    // it.
     std::int32_t is_known = gpu_->register_memory(travels, bytes) ? 1 : 0;
     reduce::all_reduce_on_host(group_, &is_known, 1, Op::min);
     if (is_known == 0) gpu_->deregister_memory();
