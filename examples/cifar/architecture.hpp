@@ -23,7 +23,7 @@ struct ConvUnit {
     std::size_t output_side() const { return pools ? side / 2 : side; }
 };
 
-/// The values lie in memory as `shape` says, with the last dimension fastest.
+/// The values are in memory in the order of `shape`, with the last dimension varying fastest.
 struct ParameterShape {
     std::string name;
     std::vector<std::uint64_t> shape;
@@ -34,15 +34,15 @@ struct ParameterShape {
 };
 
 /// A residual net of eight convolutions and one linear layer, known as ResNet-9: about 94 % on
-/// CIFAR-10 after two dozen epochs at a width of 64. Pictures lie in memory pixel after pixel, all
-/// channels of one together.
+/// CIFAR-10 after two dozen epochs at a width of 64. Pictures are in memory pixel after pixel, with
+/// all channels of a pixel together.
 struct Architecture {
     std::vector<ConvUnit> units;
     /// The weights: for each unit the convolution's (outputs, 3, 3, inputs), then batch norm's
     /// weight and bias; finally the linear layer's weight, which has no bias.
     std::vector<ParameterShape> parameters;
 
-    /// The linear layer sees the largest value of each channel of the last unit.
+    /// The inputs of the linear layer: the largest value of each channel of the last unit.
     std::size_t features() const { return units.back().outputs; }
 };
 

@@ -18,11 +18,11 @@ struct Totals {
     double correct = 0;
 };
 
-/// The network on a GPU, with its optimizer and data: what the CUDA part does for the program. The
-/// program averages gradients and determines the order of calls.
+/// The network on a GPU, with its optimizer and data: the functions of the CUDA part for the
+/// program. The program averages gradients and determines the order of calls.
 ///
-/// Calls give work to one stream and return, unless they say otherwise. Errors are exceptions with
-/// a sentence.
+/// Calls enqueue work in one stream and return, unless documented otherwise. Errors are exceptions
+/// whose text is a sentence.
 class GpuNetwork {
 public:
     struct Options {
@@ -36,10 +36,10 @@ public:
         int cut = 8;
     };
 
-    /// Called when the work that makes this gradient was enqueued in the stream.
+    /// Called when the work that makes this gradient has been enqueued in the stream.
     using GradientDone = std::function<void(std::size_t parameter)>;
-    /// For a batch norm over all ranks: adds up sums in the GPU's memory over the ranks, after the
-    /// present work of the stream and before its later work.
+    /// For a batch norm over all ranks: adds up sums in the GPU's memory over the ranks. It runs
+    /// after the work that is in the stream now, and before later work.
     using SumOverRanks = std::function<void(float* sums, std::size_t count)>;
 
     virtual ~GpuNetwork() = default;
@@ -56,7 +56,7 @@ public:
         const std::vector<float*>& parameters, const std::vector<float*>& gradients) = 0;
     /// Batch norm over `rank_count` ranks with equally many samples; `sum` must outlive training.
     virtual void synchronise_norm(int rank_count, SumOverRanks sum) = 0;
-    /// Waits.
+    /// Waits until the data is in the GPU's memory.
     virtual void load(Split split, const Dataset& data) = 0;
 
     /// Sets the pictures of an epoch, in its order. Waits.

@@ -17,7 +17,7 @@ inline constexpr std::size_t plane_pixels = image_side * image_side;
 inline constexpr std::size_t image_bytes = 3 * plane_pixels;
 inline constexpr std::size_t class_count = 10;
 
-/// The data cannot be used. The text names the file, says why, and what to do.
+/// The data cannot be used. The text names the file, the reason and the remedy.
 class DataError : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;

@@ -18,7 +18,7 @@ constexpr double side = image_side;
 constexpr int samples_across = 2;  // of a pixel, for smooth edges
 constexpr double least_contrast = 90;
 
-/// The position of a shape, in whose own coordinates it is not rotated and has size 1.
+/// The position of a shape. In its own coordinates the shape is not rotated and has size 1.
 struct Pose {
     double x, y, size;
     double cosine, sine;

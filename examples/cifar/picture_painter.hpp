@@ -8,9 +8,9 @@
 
 namespace cifar {
 
-/// `count` painted pictures of ten kinds: disc, ring, square, triangle, cross, star, two discs,
+/// Paints `count` pictures of ten kinds: disc, ring, square, triangle, cross, star, two discs,
 /// stripes, chequers and rays, in any colours, places, sizes and turns, in front of a noisy
-/// background. The mean of a picture does not depend on its kind; only its shape does. Picture i
+/// background. Only the shape depends on the kind; the mean of a picture does not. Picture i
 /// depends on seed, split and i alone.
 Dataset paint_pictures(std::size_t count, Split split, std::uint64_t seed);
 

@@ -8,8 +8,7 @@
 
 namespace cifar {
 
-/// The position of a run between two steps; together with the network's values all that is needed
-/// to resume.
+/// The position of a run between two steps. A run needs this and the network's values to resume.
 struct RunState {
     std::int64_t seed = 0;
     std::int64_t width = 0;

@@ -94,7 +94,7 @@ void Training::run() {
     begin();
     while (state_.epoch < options_.epochs)
         train_epoch();
-    if (writer_) writer_->wait();  // the last one counts
+    if (writer_) writer_->wait();  // the last checkpoint must be written too
     const double accuracy = test_accuracy();
     if (is_first()) say("test accuracy " + with_digits(100 * accuracy, 2) + " %");
 }

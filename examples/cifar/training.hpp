@@ -39,9 +39,9 @@ struct TrainingOptions {
 /// Groups of all ranks, for data in the machine's memory and between GPUs.
 struct Groups {
     ddprun::ProcessGroup host;
-    /// For gradients; not used otherwise while they are reduced.
+    /// The group for gradients; not used otherwise while they are reduced.
     ddprun::ProcessGroup gradients;
-    /// For the sums of batch norm.
+    /// The group for the sums of batch norm.
     ddprun::ProcessGroup sums;
 };
 

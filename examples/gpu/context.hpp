@@ -23,7 +23,7 @@ public:
     /// "NVIDIA H200"
     std::string name() const;
 
-    /// Bytes of its memory that all processes use, and all that it has.
+    /// Bytes of the GPU's memory that all processes use, and the total.
     struct MemoryUse {
         std::size_t used = 0;
         std::size_t total = 0;

@@ -13,7 +13,7 @@ namespace gpu {
 struct Grid {
     unsigned blocks = 1;
     unsigned threads = 1;
-    /// More dimensions of blocks.
+    /// The numbers of blocks in the second and third dimension.
     unsigned blocks_y = 1;
     unsigned blocks_z = 1;
     /// Bytes of dynamic shared memory for each block.

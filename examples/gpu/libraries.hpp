@@ -8,7 +8,7 @@ namespace gpu {
 
 /// A library of NVIDIA that a program opens at run time, so that it also starts without it.
 struct Wanted {
-    /// For people: "cuBLASLt".
+    /// The name in messages: "cuBLASLt".
     std::string what;
     /// The name for the dynamic linker, with the version that was built against:
     /// "libcublasLt.so.13".
@@ -29,7 +29,7 @@ struct Wanted {
 /// folders. The first one that opens is used and never closed. Throws Unavailable.
 void open_for_all(const Wanted& wanted);
 
-/// The same for the CUDA driver, which comes with the kernel module and has no other places.
+/// Opens the CUDA driver in the same way; it comes with the kernel module and has no other places.
 void open_driver();
 
 /// Checks for a part of this program in a file beside it. Throws Unavailable with `remedy` when it

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a small network on made-up numbers and prints each step's loss of this rank. Micro-batches
-// (no_sync), a layer that is not always used, and the running averages of a batch norm are in it.
-// Seeds and numbers are PyTorch's, so a Python program with DistributedDataParallel gives the same.
+// Trains a small network on made-up numbers and prints each step's loss of this rank. It uses
+// micro-batches (no_sync), a layer that is not always used, and the running averages of a batch
+// norm. Seeds and numbers are PyTorch's, so a Python program with DistributedDataParallel gives the
+// same.
 #include <torch/torch.h>
 
 #include <cstdio>
@@ -41,7 +42,7 @@ void train() {
     const auto group = ddprun::ProcessGroup::create(world);
 
     ::torch::set_num_threads(1);
-    ::torch::manual_seed(world.rank);  // every rank its own: rank 0's is what counts
+    ::torch::manual_seed(world.rank);  // a different seed on each rank: rank 0's values are used
     ddprun::torch::DdpOptions options;
     options.find_unused_parameters = true;
     options.first_bucket_bytes = options.bucket_bytes = 1024;

@@ -93,7 +93,7 @@ double distance_to_line(Point p, Point a, Point b) {
     return std::sqrt(x * x + y * y);
 }
 
-/// Light from 0 to 1, where strokes that cross do not add up.
+/// Brightness from 0 to 1; strokes that cross do not add up.
 class Canvas {
 public:
     void draw(const Stroke& curve, double pen, double ink) {

@@ -31,7 +31,7 @@ struct EngineOptions {
 /// How an engine's steps are combined with those of other ranks: the functions of a
 /// ddprun::Reducer, in a form that a module without the SDK can call.
 struct Exchange {
-    /// On the engine's device; they must outlive it.
+    /// These are on the engine's device, and must outlive it.
     Numbers parameters;
     Numbers gradients;
     /// On a GPU: a word that the optimizer reads when a step's gradients are averaged. When it is
@@ -72,8 +72,8 @@ public:
     virtual void fetch() = 0;
     virtual void put() = 0;
 
-    /// Sets the samples to train, in this order. `steps` is the number of earlier steps, including
-    /// those before restarts.
+    /// Sets the samples to train on, in this order. `steps` is the number of earlier steps,
+    /// including those before restarts.
     virtual void begin_epoch(const std::vector<std::uint64_t>& order, std::uint64_t steps) = 0;
     /// Performs one step with the next `batch_size` samples, which must exist. May return before it
     /// is done.
@@ -84,7 +84,7 @@ public:
     /// How many of the test samples first, first + stride, ... are classified correctly.
     virtual std::int64_t count_correct(std::size_t first, std::size_t stride) = 0;
 
-    /// For the line of an epoch: " 1.2 GB of the GPU's memory"; empty on the CPU.
+    /// The text for an epoch's line: " 1.2 GB of the GPU's memory"; empty on the CPU.
     virtual std::string memory_use() const = 0;
 };
 

@@ -11,7 +11,7 @@
 /// big-endian. http://yann.lecun.com/exdb/mnist describes them.
 namespace mnist {
 
-/// The data cannot be used. The text names the file, says why, and what to do.
+/// The data cannot be used. The text names the file, the reason and the remedy.
 class DataError : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;

@@ -20,7 +20,7 @@ using Batch = Eigen::MatrixXf;
 constexpr std::size_t hidden_units = 128;
 constexpr std::size_t digit_count = 10;
 constexpr float drop_share = 0.2F;
-// With the usual mean and deviation of MNIST's pixels.
+// The usual mean and deviation of MNIST's pixels.
 constexpr float pixel_mean = 0.1307F;
 constexpr float pixel_deviation = 0.3081F;
 constexpr std::size_t evaluation_batch = 500;

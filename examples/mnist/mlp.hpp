@@ -52,7 +52,7 @@ public:
     Mlp(Mlp&&) noexcept;
     ~Mlp();
 
-    /// Uniform in +-1/sqrt(inputs), like PyTorch's linear layers.
+    /// Sets values that are uniform in +-1/sqrt(inputs), like PyTorch's linear layers.
     void initialise(std::uint64_t seed);
 
     /// Forward and backward over data[batch[0]], data[batch[1]], ... Gradients of the mean loss are

@@ -10,8 +10,7 @@
 
 namespace mnist {
 
-/// The position of a run between two steps; together with the values below all that is needed to
-/// resume.
+/// The position of a run between two steps. A run needs this and the values below to resume.
 struct RunState {
     std::int64_t seed = 0;
     OptimizerKind optimizer = OptimizerKind::sgd;

@@ -84,9 +84,9 @@ private:
     /// Sums that are not yet in the totals of `state_`.
     double new_samples_ = 0;
     ddprun::Metrics metrics_;
-    /// Declared last, so that it is destroyed first: it may hold recorded reductions, and NCCL does
-    /// not release a group before those are destroyed. That should not have to wait for the
-    /// writer's disk either.
+    /// Declared last, so that it is destroyed first. It may hold recorded reductions, and NCCL does
+    /// not release a group before those are destroyed. This must not wait for the writer's disk
+    /// either.
     std::unique_ptr<Engine> engine_;
 };
 

@@ -14,7 +14,7 @@
 
 static int rank = -1;
 
-/* For the launcher's report, and for the output. */
+/* Writes the error for the launcher's report, and prints it. */
 static int fail(const char* what, const char* words) {
     char text[512];
     snprintf(text, sizeof text, "rank %d: %s: %s", rank, what, words);
@@ -23,7 +23,7 @@ static int fail(const char* what, const char* words) {
     return 1;
 }
 
-/* Has the launcher announced a stop? It does so on every node when a worker has died. */
+/* Whether the launcher has announced a stop, as it does on every node when a worker has died. */
 static int is_over(ncclComm_t comm, ncclResult_t* state) {
     if (ncclCommGetAsyncError(comm, state) != ncclSuccess) *state = ncclInternalError;
     return ddprun_should_stop(NULL) || (*state != ncclSuccess && *state != ncclInProgress);
@@ -37,7 +37,7 @@ static int abort_and_fail(ncclComm_t comm, ncclResult_t state) {
                                                         : ncclGetErrorString(state));
 }
 
-/* After every NCCL call on a non-blocking communicator; `called` is what it returned. */
+/* Called after every NCCL call on a non-blocking communicator; `called` is the call's result. */
 static int await_ready(ncclComm_t comm, ncclResult_t called) {
     ncclResult_t state = ncclInProgress;
     if (called != ncclSuccess && called != ncclInProgress) return abort_and_fail(comm, called);
@@ -46,7 +46,7 @@ static int await_ready(ncclComm_t comm, ncclResult_t called) {
     return state == ncclSuccess ? 0 : abort_and_fail(comm, state);
 }
 
-/* In place of cudaStreamSynchronize, which would wait for a dead peer for ever. */
+/* Replaces cudaStreamSynchronize, which would wait for a dead peer for ever. */
 static int await_stream(cudaStream_t stream, ncclComm_t comm) {
     ncclResult_t state = ncclSuccess;
     cudaError_t done;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL without MPI: the launcher gives each process its rank, its store carries the id. Run it with
+// NCCL without MPI: the launcher gives each process its rank, and its store distributes NCCL's id.
+// Run it with
 //   ddprun --standalone --nproc-per-node=gpu nccl_hello
 #include "ddprun/store.hpp"
 #include "ddprun/world.hpp"

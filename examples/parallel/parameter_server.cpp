@@ -22,8 +22,8 @@ constexpr std::size_t batch = 8;
 constexpr int updates_per_worker = 200;
 constexpr float rate = 0.05F;
 
-/// With parameters: their age in updates; with a gradient: the age of the parameters that it
-/// belongs to.
+/// In a message with parameters: their age in updates. In one with a gradient: the age of the
+/// parameters that it belongs to.
 struct Message {
     std::array<float, weights> values{};
     float age = 0;

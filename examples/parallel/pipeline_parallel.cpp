@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pipeline parallel: each rank has some of the layers. A batch passes as micro-batches from rank to
-// rank, gradients come back; after a first few micro-batches every rank alternates one forward and
-// one backward (1F1B), so that it keeps few activations. The same bits with any number of ranks.
+// rank, and gradients come back. After the first few micro-batches every rank alternates one
+// forward and one backward (1F1B), so that it keeps few activations. Results have the same bits
+// with any number of ranks.
 //   ddprun --standalone --nproc-per-node=4 pipeline_parallel
 #include "ddprun/error.hpp"
 #include "ddprun/process_group.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor parallel beside data parallel. Two layers, y = W2 relu(W1 x). Each of the ranks that
-// divide a model has some rows of W1 and the matching columns of W2, so the sum over these ranks is
-// the output of the whole model. Several such models train on different samples and average their
-// gradients.
+// Tensor parallel combined with data parallel. Two layers, y = W2 relu(W1 x). Each of the ranks
+// that divide a model has some rows of W1 and the matching columns of W2, so the sum over these
+// ranks is the output of the whole model. Several such models train on different samples and
+// average their gradients.
 //   ddprun --standalone --nproc-per-node=4 tensor_parallel 2    # 2 ranks divide each of 2 models
 #include "ddprun/error.hpp"
 #include "ddprun/process_group.hpp"

@@ -28,7 +28,7 @@ def parse_options():
 
 
 def synthetic_data(samples, seed):
-    """Points in ten dimensions, in two classes that no plane parts."""
+    """Points in ten dimensions, in two classes that no plane separates."""
     generator = torch.Generator().manual_seed(seed)
     points = torch.randn(samples, 10, generator=generator)
     classes = (points[:, :5].norm(dim=1) > points[:, 5:].norm(dim=1)).long()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A data-parallel training loop in thirty lines: fits y = w x + b to samples of y = 3 x + 1, each
-// rank with samples of its own. Run it with
+// A data-parallel training loop in thirty lines: fits y = w x + b to samples of y = 3 x + 1. Each
+// rank has other samples. Run it with
 //   ddprun --standalone --nproc-per-node=4 thirty_lines
 #include "ddprun/process_group.hpp"
 #include "ddprun/reducer.hpp"

@@ -108,7 +108,7 @@ Rows through_gelu(const Rows& in, const Rows& d_out) {
     });
 }
 
-/// Where the numbers of one head of one window are.
+/// The position of the numbers of one head of one window.
 struct Head {
     Eigen::Index row, column, length, width;
 

@@ -13,7 +13,7 @@ namespace transformer {
 
 struct Shape {
     std::size_t vocabulary = 0;
-    /// The number of tokens in a window, which the model can see at most.
+    /// The number of tokens in a window: the most that the model can use.
     std::size_t context = 64;
     std::size_t width = 64;
     /// Divides the width.
@@ -21,7 +21,8 @@ struct Shape {
     std::size_t layers = 2;
 };
 
-/// In the order of the forward pass. Names of matrices end in "weight": only these decay.
+/// The parameters in the order of the forward pass. Names of matrices end in "weight": only these
+/// decay.
 std::vector<ddprun::ParameterSpec> parameters_of(const Shape& shape);
 
 /// A decoder-only transformer: learnt positions, normalisation before attention and before the
@@ -39,10 +40,10 @@ public:
     /// The same numbers for the same seed, on every machine.
     void initialise(std::uint64_t seed);
 
-    /// Each window has context + 1 tokens. Returns the sum over the windows of their loss: the mean
-    /// cross-entropy of the next token, in nats. Adds `scale` times the gradient of that sum to the
-    /// gradients, and calls `ready` with each parameter, from the last to the first, once its
-    /// gradient is complete.
+    /// Each window has context + 1 tokens. The loss of a window is the mean cross-entropy of the
+    /// next token, in nats; returns the sum over the windows. Adds `scale` times the gradient of
+    /// that sum to the gradients. Calls `ready` with each parameter, from the last to the first,
+    /// once its gradient is complete.
     double train(
         const std::vector<const std::uint8_t*>& windows,
         float scale,

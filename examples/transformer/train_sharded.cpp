@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The transformer with its optimizer divided between the ranks (ZeRO-1):
 //   ddprun --standalone --nproc-per-node=4 --no-python train_sharded --checkpoint-dir saved
-// It goes on from its checkpoint with any number of ranks that divides --batch.
+// It resumes from its checkpoint with any number of ranks that divides --batch.
 #include "adam_w.hpp"
 #include "corpus.hpp"
 #include "ddprun/distributed_sampler.hpp"

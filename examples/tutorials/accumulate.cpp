@@ -28,7 +28,7 @@ int main() {
         for (int step = 0; step < 50; ++step) {
             model.zero_gradients();
             for (int batch = 0; batch + 1 < small_batches; ++batch) {
-                const auto no_sync = model.no_sync();  // nothing is sent while it lives
+                const auto no_sync = model.no_sync();  // nothing is sent while it exists
                 backward(model, static_cast<float>(batch));
                 model.finish();
             }

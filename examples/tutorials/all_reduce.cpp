@@ -19,7 +19,7 @@ int main() {
         for (std::size_t i = 0; i < count; ++i)
             numbers[i] = static_cast<float>(world.rank + 1);
 
-        // Runs beside this thread until it is waited for.
+        // Runs concurrently with this thread, which waits for it below.
         auto work = group.all_reduce(numbers, count);
         work.wait();
 

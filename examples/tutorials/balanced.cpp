@@ -58,7 +58,7 @@ int main() {
                     sum += *model.param(0) - static_cast<float>(mine[i] % 7);
                     ++times_used[mine[i]];
                 }
-                busy += Clock::now() - start;  // without the time in which it waits for others
+                busy += Clock::now() - start;  // without the time of waiting for other ranks
                 // The sum over all samples of the step, whichever rank had them.
                 *model.grad(0) = sum * static_cast<float>(ranks) / samples_per_step;
                 model.mark_ready(0);

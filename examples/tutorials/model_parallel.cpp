@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model too large for one device, trained data-parallel: each rank holds all of it, its first
 // layer on one device and its second on another. Here a "device" is a thread with a queue; with
-// CUDA it would be a stream. The reducer sees parameters, not devices.
+// CUDA it would be a stream. The reducer handles parameters, on whichever device they are.
 //   ddprun --standalone --nproc-per-node=2 tutorial_model_parallel
 #include "ddprun/process_group.hpp"
 #include "ddprun/record.hpp"
@@ -33,7 +33,7 @@ int main() {
         const auto world = ddprun::World::from_environment();
         const Device first;
         const Device second;
-        // y = v * (u * x): u lives on the first device, v on the second.
+        // y = v * (u * x): u is on the first device, v on the second.
         ddprun::Reducer model(
             ddprun::ProcessGroup::create(world), {{"first.u", 1}, {"second.v", 1}});
         float& u = *model.param(0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The C interface: one header, int codes, ddprun_last_error() for the words.
+/* The C interface: one header, int codes, ddprun_last_error() for the text of an error.
  *   cc plain_c.c -o tutorial_plain_c $(pkg-config --cflags --libs ddprun)
  *   ddprun --standalone --nproc-per-node=2 tutorial_plain_c */
 #include "ddprun/ddprun.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints, an announced stop, and resuming: rank 0 saves and the others wait for the save; when
-// started again, all load the newest checkpoint. The argument is a folder that all ranks see.
+// started again, all load the newest checkpoint. The argument is a folder that all ranks can read.
 //   ddprun --standalone --nproc-per-node=2 --max-restarts=3 tutorial_save_and_load saved
 #include "ddprun/checkpoint.hpp"
 #include "ddprun/process_group.hpp"
@@ -34,8 +34,7 @@ int main(int count, char** words) {
             parameter += 0.5F;  // stands for a training step
             ddprun::report_progress(++step);
 
-            // A stop reaches the ranks at different times, so they agree to leave the loop
-            // together.
+            // The ranks notice a stop at different times, so they agree to leave the loop together.
             float stop = ddprun::should_stop() ? 1 : 0;
             group.all_reduce(&stop, 1, ddprun::Op::max).wait();
             if (stop == 0 && step % 25 != 0) continue;
@@ -46,7 +45,7 @@ int main(int count, char** words) {
                 round.write_to(checkpoint);
                 folder.save(checkpoint);
             }
-            group.barrier().wait();  // saved: no rank goes on before
+            group.barrier().wait();  // no rank continues before the save is complete
             if (stop != 0) break;
         }
         std::printf("rank %d: step %d, %g\n", world.rank, static_cast<int>(step), parameter);

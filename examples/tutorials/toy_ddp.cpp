@@ -14,7 +14,7 @@ int main() {
     return ddprun::record([] {
         const auto world = ddprun::World::from_environment();
         ddprun::Reducer model(ddprun::ProcessGroup::create(world), {{"w", 1}, {"b", 1}});
-        model.broadcast_parameters();  // all start from what rank 0 has
+        model.broadcast_parameters();  // all start with rank 0's parameters
 
         ddprun::DistributedSampler sampler(64, world.world_size, world.rank);
         for (std::uint64_t epoch = 0; epoch < 40; ++epoch) {

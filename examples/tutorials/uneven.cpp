@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks with different amounts of data: a rank without more joins, and takes part with gradients of
-// zero until all have.
+// Ranks with different amounts of data: a rank that has no more data joins, and takes part with
+// gradients of zero until all ranks have joined.
 //   ddprun --standalone --nproc-per-node=3 tutorial_uneven
 #include "ddprun/process_group.hpp"
 #include "ddprun/record.hpp"

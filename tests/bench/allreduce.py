@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""all_reduce of float32 between processes of this machine, beside what the memory allows and beside
-PyTorch's gloo. Ours and the peer take turns; each measurement is a world of its own."""
+"""all_reduce of float32 between processes of this machine, compared with the limit of the memory
+and with PyTorch's gloo. ddprun and the peer take turns; each measurement has a world of its own."""
 import os
 import pathlib
 import socket

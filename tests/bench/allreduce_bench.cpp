@@ -51,7 +51,7 @@ struct Bench {
         return median(times);
     }
 
-    /// What the same additions and stores take when each rank has its part to itself and none
+    /// The time of the same additions and stores when each rank has its part to itself and none
     /// waits.
     void floor(std::size_t bytes) const {
         const auto ranks = static_cast<std::size_t>(group.size());

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benches share: rows of ours beside a peer, a table, a file, and a verdict.
+"""Code that the benches share: rows that compare ddprun with a peer, a table, a file, and a
+verdict.
 
 A row is {case, unit, ours, peer, peer_name, peer_error, ratio, target, met}: `ratio` is ours / peer of medians
 from the same run, `target` says in words what was to be reached, `met` is null without a target.
@@ -21,7 +22,7 @@ import table
 from processes import Failed
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# scripts/bench.sh gives both: where the programs are, and where the rows go.
+# Arguments of scripts/bench.sh: the folder of the programs, and the file for the rows.
 BIN = pathlib.Path(sys.argv[1]).resolve()
 OUT = pathlib.Path(sys.argv[2])
 BOUND_S = 120
@@ -63,7 +64,8 @@ def torch_version():
 
 
 class Peer:
-    """Another program beside ours. Its first failure ends its measurements, never the bench: rows say why."""
+    """Another program to compare with. Its first failure ends its measurements, never the bench:
+    rows have the reason."""
 
     def __init__(self, name, error="", bound_s=PEER_BOUND_S):
         self.name, self.error, self.bound_s, self.samples = name, error, bound_s, []
@@ -74,7 +76,8 @@ class Peer:
             self.samples.append(sample)
 
     def attempt(self, call, *arguments, keep=False):
-        """call()'s result, or None; what it started is gone then, unless `keep` says that it is needed."""
+        """Returns call()'s result, or None. Unless `keep` is set, the processes that it started
+        have ended by then."""
         if self.error:
             return None
         try:
@@ -100,8 +103,8 @@ def torch_peer(name, bound_s=PEER_BOUND_S):
 
 
 def take_turns(repetitions, ours, *peers):
-    """Samples of ours. Between them each of `peers` (peer, measure, its repetitions) is measured, evenly
-    spread: whatever else the machine does hits all of them."""
+    """Samples of ours. Between them each of `peers` (peer, measure, its repetitions) is measured,
+    evenly spread, so that other load of the machine affects all of them."""
     samples = []
     for turn in range(repetitions):
         samples.append(ours())
@@ -140,7 +143,7 @@ def ended_how(code):
 
 
 def row(case, unit, ours, peer=None, target="", met=None, alone=False):
-    """`peer` is a Peer, or None. `alone`: the target does not speak of the peer."""
+    """`peer` is a Peer, or None. `alone`: the target does not depend on the peer."""
     ours = statistics.median(ours)
     theirs = statistics.median(peer.samples) if peer and peer.samples else None
     is_judged = met and (alone or peer is None or theirs is not None)
@@ -152,7 +155,7 @@ def row(case, unit, ours, peer=None, target="", met=None, alone=False):
 
 
 def beside(name, samples):
-    """Samples of something of ours in the peer's place."""
+    """A Peer with samples of another program of ours."""
     part = Peer(name)
     part.samples = samples
     return part

@@ -23,9 +23,9 @@ import table  # noqa: E402
 
 BOUND_S = 30
 ABORTS = [sys.executable, "-c", "import os, sys; print('first'); print('the store is gone', flush=True); os.abort()"]
-# A worker in a session of its own, as torchrun starts them, and a launcher that waits for it.
+# A worker in its own session, as torchrun starts them, and a launcher that waits for it.
 HANGS = ["/bin/sh", "-c", "setsid sleep 1000 & wait"]
-# A bench with one row and then whatever is asked for; it says when it is there.
+# A bench with one row, which then performs the given action; it prints a line when it has begun.
 BENCH = f"""
 import sys, subprocess, time
 sys.path.insert(0, {str(HERE)!r})

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the benches launch: it first notes the time, then does what its arguments say.
+// The worker that the benches launch: it first notes the time, then does what its arguments say.
 //
 //   bench_worker FILE exit           note, exit 0
 //   bench_worker FILE wait           note, sleep until a signal ends it
@@ -8,8 +8,8 @@
 //       its siblings wait for their end; every later worker notes and exits 0
 //   bench_worker FILE say LINES      note, write so many lines of 100 bytes to stdout, exit 0
 //
-// One line a note: "EVENT RANK NANOSECONDS" of CLOCK_MONOTONIC, in one write to a file opened for
-// appending.
+// A note is one line: "EVENT RANK NANOSECONDS" of CLOCK_MONOTONIC, in one write to a file opened
+// for appending.
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a step's report costs a worker under ddprun, from C++ and from Python; beside an all_reduce of one flag over Gloo, by which
-ranks would say the same to each other."""
+"""The cost of a step's report for a worker under ddprun, from C++ and from Python, compared with an
+all_reduce of one flag over Gloo, by which ranks would exchange the same information."""
 import os
 import pathlib
 import sys
@@ -33,7 +33,8 @@ dist.destroy_process_group()
 
 
 def numbers(options, *command):
-    """Of the job's output; the report is on standard error, which a job that succeeds does not use."""
+    """The numbers in the job's output; the report is on standard error, which a job that succeeds
+    does not use."""
     done = bench.run([bench.BIN / "ddprun", "--standalone", *options, *command],
                      env={**os.environ, "PYTHONPATH": str(MODULE), "OMP_NUM_THREADS": "1"})
     return [float(line) for line in done.stdout.decode().splitlines()]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training step of examples/mnist's network: what the Reducer adds to a plain loop, and the whole
-step beside PyTorch's DistributedDataParallel on the same network and batch. Pictures are made up."""
+step compared with PyTorch's DistributedDataParallel on the same network and batch. Pictures are
+made up."""
 import pathlib
 import statistics
 import subprocess
@@ -31,8 +32,8 @@ def measure_peer(ranks, script, argument):
 
 
 def step_row(name, ours, batch):
-    # The processor's time, which is all of it when no rank is waited for; and each run's own
-    # ratio: from run to run the machine differs by more than one percent.
+    # Uses the processor's time, which is all of the time when no rank is waited for. Uses the ratio
+    # within each run, since the machine's speed differs by more than one percent between runs.
     with_ddp = allreduce.values(ours, "ddp_cpu", batch)
     plain = allreduce.values(ours, "plain_cpu", batch)
     ratio = statistics.median(a / b for a, b in zip(with_ddp, plain))
@@ -56,7 +57,8 @@ def measure_all(rows):
             def rate(us):
                 return ranks * batch * 1e6 / us
 
-            # One rank alone compares the two libraries of matrix products: printed, and no target.
+            # One rank alone only compares the two libraries of matrix products: printed without a
+            # target.
             has_target = ranks > 1
             rows.append(bench.row(
                 f"{name}, trained", "samples/s", [rate(us) for us in allreduce.values(ours, "ddp", batch)],

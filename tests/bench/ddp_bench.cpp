@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of scripts/bench.sh ddp: `ddp_bench BATCH`, in a launched world or alone. Trains the
-// network of examples/mnist on made-up pictures; rank 0 prints "plain BATCH us" (a loop that knows
-// of no other ranks) and "ddp BATCH us", the time of one step each. Both take turns, block by
-// block, so that other load of the machine affects both equally. Times are medians.
+// network of examples/mnist on made-up pictures. Rank 0 prints "plain BATCH us" (a loop without
+// other ranks) and "ddp BATCH us", the time of one step each. Both take turns, block by block, so
+// that other load of the machine affects both equally. Times are medians.
 #include "ddprun/reducer.hpp"
 #include "mlp.hpp"
 #include "optimizer.hpp"
@@ -43,7 +43,7 @@ std::vector<ddprun::ParameterSpec> specs() {
     return all;
 }
 
-/// A network with its optimizer and batches, in memory of its own or of the reducer.
+/// A network with its optimizer and batches, in its own memory or in the reducer's.
 struct Trainer {
     Trainer(
         const mnist::Dataset& pictures_,

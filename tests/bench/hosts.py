@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every collective between two hosts (network namespaces with a cable between them; needs root), beside the same bytes over
-one plain TCP connection and beside PyTorch's gloo; also with a delay and with losses. Ours and the peer take turns; each
-measurement is a world of its own."""
+"""Every collective between two hosts (network namespaces with a cable between them; needs root),
+compared with the same bytes over one plain TCP connection and with PyTorch's gloo; also with a
+delay and with losses. ddprun and the peer take turns; each measurement has a world of its own."""
 import os
 import pathlib
 import shutil
@@ -15,7 +15,7 @@ SIZES = {8: "8 B", KIB: "1 KiB", 64 * KIB: "64 KiB", MIB: "1 MiB", 16 * MIB: "16
 CALLS = ["barrier", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "reduce", "broadcast", "gather", "scatter", "send"]
 BOTH_WAYS = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}
 ADDRESSES = ("10.213.0.1", "10.213.0.2")
-# What the cable does, the sizes that are measured with it, and how often.
+# For each kind of cable: the sizes that are measured, and the number of repetitions.
 CABLES = {
     "": (SIZES, 3),
     "1 ms": ({8: "8 B", 64 * KIB: "64 KiB", MIB: "1 MiB", 16 * MIB: "16 MiB"}, 1),
@@ -29,7 +29,7 @@ def ip(*words):
 
 
 class Hosts:
-    """Two namespaces, gone at the end."""
+    """Two namespaces, which are removed at the end."""
 
     def __init__(self):
         self.names = [f"ddprun-bench-{os.getpid()}-{n}" for n in "ab"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the command to the last worker's main: ddprun, a bare spawn-and-wait loop, MPICH, torchrun."""
+"""The time from the command to the last worker's main: ddprun, a bare spawn-and-wait loop, MPICH,
+torchrun."""
 import pathlib
 import shutil
 import sys
@@ -36,7 +37,8 @@ def measure_all(rows):
                      (mpi, timed(bench.mpiexec(), "-n", str(count)), REPETITIONS)]
             if count == 2:
                 peers.append((torch, timed(bench.torchrun(), *options), TORCHRUN_REPETITIONS))
-            # stamped_exec runs the peer, so a missing one would not be a missing program.
+            # stamped_exec starts the peer, so a missing peer would not be reported as a missing
+            # program.
             if not shutil.which(bench.mpiexec()):
                 mpi.fail("missing: no mpiexec.hydra (package mpich)")
             ours = bench.take_turns(REPETITIONS, timed(bench.BIN / "ddprun", *options), *peers)

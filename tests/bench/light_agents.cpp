@@ -8,7 +8,7 @@
 //   join           connect and join; prints "assigned FIRST_CONNECT LAST_JOIN LAST_ASSIGNMENT"
 //   fail           agent FIRST reports a dead worker; prints "failed WHEN"
 //   await_stop     prints "stopped LAST_STOP LAST_ASSIGNMENT" once the next round is assigned
-//   forget         what was heard so far does not count for `await_stop`; prints "forgotten"
+//   forget         ignores, for `await_stop`, what was received so far; prints "forgotten"
 //   idle SECONDS   prints "idle BYTES_IN BYTES_OUT"
 // Moments are CLOCK_MONOTONIC nanoseconds. Ends with its standard input.
 #include "rendezvous/control/codec.hpp"
@@ -282,7 +282,8 @@ private:
 
     void beat_hearts() {
         const auto now = now_ns();
-        // Each agent once a second, spread evenly: one after the other, as many as are due.
+        // Each agent sends once a second, and the agents are spread evenly: sends for as many as
+        // are due, one after the other.
         const auto step = heartbeat_ns / static_cast<std::int64_t>(agents_.size());
         if (next_beat_ == 0) next_beat_ = now + heartbeat_ns;
         for (; next_beat_ <= now; next_beat_ += step) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the launcher itself occupies while two workers run: PSS of its processes, workers left out."""
+"""The memory of the launcher itself while two workers run: PSS of its processes, without the
+workers."""
 import pathlib
 import signal
 import subprocess

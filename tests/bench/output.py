@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers that talk: 64 MB in lines of 100 bytes through ddprun, torchrun and a bare `cat` of each pipe.
+"""Workers with much output: 64 MB in lines of 100 bytes through ddprun, torchrun and a bare `cat`
+of each pipe.
 
 MB/s are from the first byte on the console to the last. CPU seconds are those of everything that was
 started, workers included, less what the same command takes for one line a worker.

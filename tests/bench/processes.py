@@ -54,7 +54,8 @@ def end_marked(mark):
 
 @contextlib.contextmanager
 def marked_run(seconds=None, keep=False):
-    """What is started inside is killed at its end (with `keep` only if that is an error); after `seconds` it is killed and Failed is raised. Main thread only."""
+    """Processes that are started inside are killed at the end (with `keep` only after an error).
+    After `seconds` they are killed and Failed is raised. Main thread only."""
     outer, mark = os.environ.get(MARK), new_mark()
     os.environ[MARK] = mark
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three nodes in network namespaces (needs root), two workers each: from a fault to the last old worker's end, and to the
-last new worker's main. A worker killed, an agent killed, a host gone silent (its cable is pulled); on the last node, which
-hosts nothing. torchrun gets the same faults, and a minute for each."""
+"""Three nodes in network namespaces (needs root), two workers each: the time from a fault to the
+end of the last old worker, and to the main of the last new worker. Faults: a killed worker, a
+killed agent, a silent host (its cable is pulled); each on the last node, which hosts nothing.
+torchrun gets the same faults, and a minute for each."""
 import os
 import pathlib
 import select

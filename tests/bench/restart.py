@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a worker's death, at a random moment, to the last new worker's main."""
+"""The time from a worker's death, at a random moment, to the last new worker's main."""
 import os
 import pathlib
 import random
@@ -13,7 +13,8 @@ import bench
 REPETITIONS = 15
 TORCHRUN_REPETITIONS = 5
 LONGEST_LIFE_US = 300_000
-# Without it the second torchrun of a machine waits for a store that the first one does not serve.
+# Without this variable the second torchrun of a machine waits for a store that the first one does
+# not serve.
 TWO_AGENTS_ON_A_MACHINE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
@@ -26,7 +27,7 @@ def second_lives(file):
     lines = file.read_text().splitlines(keepends=True)
     seen = [line.split() for line in lines if line.endswith("\n")]
     died = [int(when) for event, _, when in seen if event == "died"][:1]
-    # A launcher whose count of restarts is not job-wide starts second lives as first ones.
+    # A launcher that does not count restarts for the whole job starts second lives as first ones.
     return died, [int(when) for event, _, when in seen if died and event.startswith("begun") and int(when) > died[0]]
 
 
@@ -38,8 +39,9 @@ def duration_ms(file, count):
 
 
 def restart_ms(commands, folder, count, has_job_wide_count=True):
-    """`commands` are the agents' command lines without the worker; they run side by side. Where the count of restarts
-    is an agent's own, the other agents' workers take their second life for the first one and never end: they are ended here."""
+    """`commands` are the agents' command lines without the worker; they run side by side. Where
+    each agent counts its own restarts, the workers of the other agents begin their second life like
+    a first one and never end: they are ended here."""
     file = pathlib.Path(folder) / "notes"
     file.unlink(missing_ok=True)
     life = str(random.randint(50_000, LONGEST_LIFE_US))

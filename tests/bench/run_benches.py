@@ -22,7 +22,7 @@ def say(text):
 
 
 def end(process):
-    """It prints and writes what it has; then it has to go."""
+    """The bench prints and writes its results so far, and then must end."""
     process.send_signal(signal.SIGTERM)
     try:
         process.wait(END_BOUND_S)
@@ -32,10 +32,11 @@ def end(process):
 
 
 def run_one(binaries, folder, name, bound_s=BENCH_BOUND_S, script=None):
-    """Its status. A result of an earlier run does not count as one of this run."""
+    """Runs one bench and returns its status. A result of an earlier run does not count as one of
+    this run."""
     result = folder / f"{name}.json"
     result.unlink(missing_ok=True)
-    # A session of its own: Ctrl-C reaches the bench once, from here.
+    # In its own session, so that Ctrl-C reaches the bench only once, from here.
     process = subprocess.Popen(
         [sys.executable, script or HERE / f"{name}.py", binaries, result, "--no-table"], stdin=subprocess.DEVNULL, start_new_session=True)
     try:

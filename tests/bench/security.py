@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a secret costs: the workers' store on the node that has it and through another node's tunnel, beside a store that every
-caller reaches; the start of a job. The store and both agents are on this machine, so there is no network between them, and
-they have its cores together with the load."""
+"""The cost of a secret: the workers' store on the node that has it and through another node's
+tunnel, compared with a store that accepts every caller; the start of a job. The store and both
+agents are on this machine, so there is no network between them, and they share its cores with the
+load."""
 import os
 import sys
 import time

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of scripts/bench.sh ddp: `sharded_bench COUNT`, in a launched world. Trains a model of
 // COUNT floats with a sharded AdamW; gradients are constants, so that a step only has the cost of
-// sharding. Rank 0 prints "step COUNT us", the median, and "memory COUNT kib", what the model, its
-// gradients and its state are in a rank's memory (PSS, the average of the ranks).
+// sharding. Rank 0 prints "step COUNT us", the median, and "memory COUNT kib": the memory of the
+// model, its gradients and its state in one rank (PSS, the average of the ranks).
 #include "ddprun/sharded_optimizer.hpp"
 
 #include <algorithm>

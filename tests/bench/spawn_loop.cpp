@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// spawn_loop N PROGRAM ARGUMENTS...: the least a launcher can do. Starts N copies with RANK set,
-// waits for all of them, returns the first code that is not 0.
+// spawn_loop N PROGRAM ARGUMENTS...: the minimum that a launcher has to do. Starts N copies with
+// RANK set, waits for all of them, returns the first code that is not 0.
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the command to the last worker's main on eight machines (namespaces) by ssh: ddprun, MPICH over the same sshds."""
+"""The time from the command to the last worker's main on eight machines (namespaces) by ssh:
+ddprun, MPICH over the same sshds."""
 import os
 import pathlib
 import shutil

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // stamped_exec FILE PROGRAM ARGUMENTS...: notes CLOCK_MONOTONIC in FILE, then becomes PROGRAM. The
-// moment a person presses return, without the cost of the program that measures.
+// time stands for the moment at which a person presses return, without the cost of the program that
+// measures.
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>

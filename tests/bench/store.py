@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store server beside its peers: the same load generator for all, one after the other.
+"""The store server compared with its peers: the same load generator for all, one after the other.
 
 PyTorch's server gets the same bytes. Redis gets its own SET and GET of the same key and value, and the raw
 server (store_raw.cpp) the bytes of GET, which it answers without reading them: what is left is the kernel's.
@@ -21,12 +21,12 @@ CASES = ["get", "set", "add", "append", "check", "wait_and_wake", "multi_get", "
 CONNECTIONS = [1, 8, 64, 512]
 REPETITIONS = 5
 SECONDS = 0.4
-# What two medians of the same server differ by on a busy machine of two cores.
+# The difference between two medians of the same server on a busy machine of two cores.
 TOLERANCE = 0.05
 WANTED = f"never worse (within {TOLERANCE:.0%})"
 REDIS_CONNECTIONS = [1, 50]
 RAW_CONNECTIONS = [64, 512]
-# Of the operations of a server that reads nothing.
+# The least share of the operations that a server reaches which reads nothing.
 RAW_SHARE = 0.9
 # A client that streams small SETs has a turn of 64 KiB; a round of as many turns as there are streams
 # is what another client waits for.
@@ -127,7 +127,8 @@ def plural(connections):
 
 
 def idle_bytes():
-    """Of a server of its own: one that has done other things would use their memory again."""
+    """Measured with a separate server: one that has done other things would use their memory
+    again."""
     server = Server(*OURS)
     try:
         return server.measure("idle", IDLE_CONNECTIONS)[0]
@@ -196,7 +197,8 @@ def measure_streams(rows, ours, start, server):
 
 
 def once(kind, *arguments):
-    """Of a fresh server: keys and counters begin anew, and no port of an earlier storm is in use."""
+    """Measured with a fresh server: it has no keys or counters yet, and no port of an earlier storm
+    is in use."""
     server = Server(*kind)
     try:
         return server.figures("store_storm", *arguments)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A store server and nothing else, for the store bench and for trying things by hand: listens on
-// the loopback, prints its port, serves until its standard input ends.
+// A store server and nothing else, for the store bench and for experiments: listens on the
+// loopback, prints its port, serves until its standard input ends.
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/store_server.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The least that a server can do, for the store bench: reads as many bytes as the question of a case
-// of store_bench has, and answers as many, whatever they are. Prints its port, serves until its
-// standard input ends.
+// The minimum that a server has to do, for the store bench: reads as many bytes as the request of a
+// case of store_bench has, and answers with as many, whatever they are. Prints its port, serves
+// until its standard input ends.
 //
 //   store_raw CASE
 #include "tests/bench/store_load.hpp"

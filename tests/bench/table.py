@@ -2,7 +2,7 @@
 """Rows as text: the table on the screen and the one of README.md."""
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
-# What is measured, then bench, case, unit and peer of its row, and whether more is better.
+# The name of each figure; then bench, case, unit and peer of its row, and whether more is better.
 HEADLINES = [
     ("start-up, from the command to the last of 2 workers", "launch", "2 workers", "ms", "torchrun", False),
     ("memory of the launcher, a node", "memory", "launcher, 2 workers", "MB PSS", "torchrun", False),
@@ -25,7 +25,7 @@ def peer_words(row):
 
 
 def lines_of(results):
-    """One table for all results; a result that is not whole says so in a line."""
+    """One table for all results; a line names each result that is not whole."""
     table = [["bench", "case", "unit", "ours", "peer", "ours/peer", "target", "met", "peer's name"]]
     for result in results:
         for row in result["rows"]:

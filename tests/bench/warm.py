@@ -48,7 +48,7 @@ def wait_for(file, pattern, count, job):
 
 
 def once(command, folder, is_warm):
-    """Milliseconds, and the memory of the parked processes as ddprun says it."""
+    """Milliseconds, and the memory of the parked processes as ddprun reports it."""
     script, crash, output = (pathlib.Path(folder) / name for name in ("train.py", "crash", "output"))
     script.write_text(SCRIPT)
     crash.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes on an agent's socket for ddprunctl, as one caller sends them: whole and byte by byte
-// they have the same result, there is one command or one reply and nothing after it, an understood
-// command is encoded to the same command again, and no command of another user is performed.
+// Any bytes on an agent's socket for ddprunctl, as one caller sends them. Sent whole and byte by
+// byte they have the same result: one command or one reply, and nothing after it. A valid command
+// is encoded to the same command again, and no command of another user is performed.
 #include "agent/command/local_commands.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"

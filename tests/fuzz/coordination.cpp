@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any messages of nodes, in any order and on any connections, true or not: the coordinator never
-// contradicts itself, sends nothing on a closed connection, and does not spin. An input is a list
-// of events: a byte for the kind and a few for its details.
+// Any messages of nodes, in any order and on any connections, true or not. The coordinator must
+// remain consistent, send nothing on a closed connection, and not spin. An input is a list of
+// events: a byte for the kind and a few for its details.
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/control/codec.hpp"
@@ -114,7 +114,7 @@ private:
         }
     }
 
-    /// Each on a separate connection, which ends.
+    /// Creates many jobs, each on a separate connection, which ends.
     void many_jobs() {
         const int count = 1 + bytes_.one_of(256);
         const bool by_resume = bytes_.coin();
@@ -285,7 +285,7 @@ private:
         return claim;
     }
 
-    /// As large as the format allows.
+    /// Any number that the format allows.
     int number() {
         constexpr std::array numbers{0, 1, 4'095, 65'535, 65'536, 268'435'456, 2'147'483'647};
         return numbers.at(
@@ -418,7 +418,7 @@ private:
     int job_count_ = 0;
 };
 
-/// Whatever the messages state: far more memory than any of these inputs may use, and far less than
+/// The limit for any messages: far more memory than any of these inputs may use, and far less than
 /// one round of maximum size.
 constexpr std::size_t most_held_bytes = 8 * 1024 * 1024;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes on an agent's neighbour port. First as the input of one caller, at every length that
-// may have arrived: a line counts when nothing follows it and it is not too long. Then line by line
-// as the calls of a whole round, with answers to the agent's own probes and the server's questions
-// between them: an understood line is encoded to the same line again, a confirmed member gets no
-// answer any more, and lines of other nodes confirm no member.
+// Any bytes on an agent's neighbour port. First they are the input of one caller, at every length
+// that may have arrived: a line counts when nothing follows it and it is not too long. Then each
+// line is a call during a whole round, with answers to the agent's own probes and the server's
+// questions in between. A valid line is encoded to the same line again, a confirmed member gets no
+// further answer, and lines of other nodes confirm no member.
 #include "agent/supervise/neighbours.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
@@ -65,7 +65,8 @@ public:
     }
 
     /// "+N": N ms pass. "a", "d" and a digit: the server asks about that node, and the second time
-    /// wants a confirmation. "q": the agent probes. Any other line is from a caller or a neighbour.
+    /// requests a confirmation. "q": the agent probes. Any other line is from a caller or a
+    /// neighbour.
     void hear(std::string_view line) {
         const auto probe = parse_peer_probe(line);
         const auto said = parse_peer_answer(line);

@@ -7,10 +7,11 @@ kind=$2
 tests=$build/bin/ddprun_process
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-# The first needs a program that gets another user by a bit of its file, the second gives ddprun another name.
+# The first needs a set-user-id program, the second gives ddprun another name.
 excluded='what cannot be killed*,called by a link named*'
 
-# A ddprun that these words begin: a shell's, since the folder of the build may have a space in its name.
+# Makes a ddprun that starts the real one through this command. A shell reads the command, since the
+# build folder may have a space in its name.
 wrap() {
     printf "#!/bin/sh\nexec %s '%s/bin/ddprun' \"\$@\"\n" "$*" "$build" >"$folder/ddprun"
     chmod 755 "$folder" "$folder/ddprun"
@@ -28,7 +29,7 @@ skip() {
 case $kind in
 process-1)
     wrap "'$build/stubs/contain'"
-    # Its worker knows ddprun by a number of outside.
+    # The worker of this test identifies ddprun by a pid from outside of the namespace.
     excluded="$excluded,a signal to forward that comes while workers are started*"
     ;;
 eperm | enosys)

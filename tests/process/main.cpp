@@ -48,7 +48,7 @@ REGISTER_LISTENER("nothing_left_behind", 1, NothingLeftBehind);
 
 int main(int argc, char** argv) {
     ddprun::agent::become_subreaper();
-    // Tests look at exit statuses and write to pipes whose readers are gone.
+    // Tests check exit statuses and write to pipes whose readers are gone.
     std::signal(SIGCHLD, SIG_DFL);
     std::signal(SIGPIPE, SIG_IGN);
     doctest::Context context(argc, argv);

@@ -57,7 +57,7 @@ public:
     Checkers* operator->() { return &checkers_; }
 
     bool is_fine() const { return checkers_.complaints().empty(); }
-    /// The only complaint is about the last fact.
+    /// Whether the only complaint is about the last fact.
     bool finds(const std::string& words) const {
         const auto& all = checkers_.complaints();
         return all.size() == 1 && all.front().find(words) != std::string::npos;
@@ -256,7 +256,7 @@ TEST_CASE("outcomes: two ends of one job, another exit code, the end of a job on
         other.result.root_cause->worker->message = text;
         facts->on_result(member);
         facts->on_result(other);
-        // No text is for a node that is no member any more.
+        // A node that is no longer a member gets no text.
         CHECK(facts.finds("b got another result than the others") == !text.empty());
     }
     {

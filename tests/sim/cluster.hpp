@@ -37,7 +37,7 @@ public:
 
     World& world() { return world_; }
     Network& network() { return network_; }
-    /// Requires: it is not elected.
+    /// Requires: the server is not elected.
     Server& server() { return *server_; }
     Etcd& etcd() { return etcd_; }
     /// The host whose elected server may act for this job; null: none now.
@@ -57,11 +57,11 @@ public:
     /// The newest job's state, as in /status; empty: no job yet.
     std::string job_state();
     int round();
-    /// The round runs, and all of its workers have registered in its store.
+    /// Whether the round runs and all of its workers have registered in its store.
     bool is_training();
-    /// Every `ddprun` that was not killed has ended.
+    /// Whether every `ddprun` that was not killed has ended.
     bool is_done();
-    /// All workers end well.
+    /// Makes all workers end successfully.
     void finish_workers();
 
     /// Runs until the condition holds. Returns false when it does not within `longest`.
@@ -77,7 +77,7 @@ private:
     Etcd etcd_;
     Checkers checkers_;
     std::unique_ptr<Server> server_;
-    /// In order of their start: names may repeat no name.
+    /// `in_order_` has the order of their start; no two hosts have the same name.
     std::map<std::string, std::unique_ptr<Host>> hosts_;
     std::vector<Host*> in_order_;
     std::map<std::string, Host*> by_addr_;

@@ -30,11 +30,11 @@ public:
 
     // Faults. When it is stopped, nothing is answered, and requests wait.
     void stop();
-    /// Its process ends: connections are refused. Its data is kept.
+    /// Ends its process: connections are refused. Its data is kept.
     void kill();
     /// Ends either fault. A new process renews each lease, as etcd's new leader does.
     void go_on();
-    /// Each answer takes up to this much longer.
+    /// Delays each answer by up to this much.
     void be_slow(Duration longest) { slowest_ = longest; }
     /// The next `count` requests are performed without an answer.
     void lose_answers(int count) { lost_answers_ = count; }

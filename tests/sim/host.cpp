@@ -224,7 +224,7 @@ void Host::perform(Agent::Effect& effect) {
             [&](const agent::Neighbours::Ask& e) { ask_peer(e); },
             [&](const Agent::AnswerPeer& e) { answer_peer(e); },
             [&](const Agent::SetFence& e) { set_fence(e.ends_at); },
-            // Leaders have no children; the other orders need no line.
+            // Simulated leaders have no children. The orders below need no line in the record.
             [](const agent::WorkerGroup::SignalSession&) {},
             [](const agent::WorkerGroup::SignalLeftovers&) {},
             [](agent::WorkerGroup::KillLeftovers) {},
@@ -353,7 +353,7 @@ void Host::meet_others(int local_rank) {
         master != nullptr && cluster_.network().connects(name_, master->name());
     auto* store = cluster_.store_at(assignment.master_addr, assignment.master_port);
     if (store == nullptr || !is_answered)
-        // Like a client that tries again until its timeout.
+        // Tries again, like a client, until its timeout.
         return later_by_worker(
             local_rank, 500ms, [this, local_rank](WorkerProcess&) { meet_others(local_rank); });
     worker.link = cluster_.network().connect(name_, master->name());
@@ -442,7 +442,7 @@ void Host::set_fence(std::optional<Instant> ends_at) {
     world_.at(*ends_at + limits::keeper_fence_margin, [this] { watch_fence(); });
 }
 
-/// It needs no agent for that, and reads the end of the fence after every wake-up.
+/// The keeper needs no agent for that, and reads the end of the fence after every wake-up.
 void Host::watch_fence() {
     if (!is_alive_ || is_asleep_ || report_) return;
     if (!fence_ || world_.now() < *fence_ + limits::keeper_fence_margin) return;
@@ -581,7 +581,7 @@ void Host::wake_up() {
     watch_fence();
     for (const auto& action : std::exchange(delayed_, {}))
         if (is_alive_) action();
-    // A process may run between its wake-up and the end of what is past its fence: no lease
+    // A process may run after its wake-up until everything past its fence is ended: no lease
     // excludes that.
     world_.after(10ms, [this] {
         if (!is_asleep_) cluster_.checkers().on_host_awake(name_);
@@ -609,7 +609,7 @@ void Host::break_connection(bool for_both) {
     for (const auto& [number, control] : links_)
         if (control.link) broken.push_back(control.link);
     for (const auto& link : broken) {
-        // This side first: otherwise the server's side would be closed by what this one does now.
+        // The server's side first: otherwise it would be closed by what the client's side does now.
         if (for_both) link->reset(Link::server);
         link->reset(Link::client);
     }

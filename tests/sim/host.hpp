@@ -62,7 +62,7 @@ struct WorkerProcess {
     bool is_stubborn = false;
     /// It is inside an endless system call: even SIGKILL has no effect.
     bool is_stuck = false;
-    /// Its agent expects its end.
+    /// Whether its agent expects it to end.
     bool was_signalled = false;
     bool was_killed = false;
     /// The next step, and the worker's state for saves.
@@ -77,9 +77,9 @@ public:
     /// Durations of its workers' phases, random each time.
     struct Manners {
         Duration slowest_spawn = std::chrono::milliseconds{1};
-        /// From its start until it registers in the store.
+        /// The longest time from a worker's start until it registers in the store.
         Duration slowest_start = std::chrono::milliseconds{5};
-        /// From a signal to its end.
+        /// The longest time from a signal to a worker's end.
         Duration slowest_end = std::chrono::milliseconds{2};
         /// The average duration of its workers' steps, each half more or less; zero: they take no
         /// steps.
@@ -100,17 +100,17 @@ public:
     const std::string& run_id() const { return run_id_; }
     const agent::Agent& machine() const { return agent_.machine(); }
     bool is_alive() const { return is_alive_; }
-    /// Its `ddprun` lives, and is neither stopped nor ending.
+    /// Whether its `ddprun` runs, and is neither stopped nor ending.
     bool is_willing() const;
     bool has_workers() const { return !workers_.empty(); }
-    /// All workers live and have met those of the other nodes.
+    /// Whether all workers run and have met those of the other nodes.
     bool is_training() const;
     const std::optional<agent::JobReport>& report() const { return report_; }
 
     void begin();
-    /// It serves the rendezvous itself.
+    /// Makes it serve the rendezvous itself.
     void host_server() { is_hosting_ = true; }
-    // Its server is one of several that an election chooses from (host_election.cpp).
+    // Makes its server one of several that an election chooses from (host_election.cpp).
     void become_candidate();
     /// Null: it has no server of its own.
     Server* own_server();
@@ -134,16 +134,16 @@ public:
     /// The whole machine is suspended, or wakes up: its processes only notice the time that passed.
     void suspend();
     void wake_up();
-    /// No packet gets in or out.
+    /// Cuts the host off: no packet gets in or out.
     void cut();
-    /// Its network works again completely.
+    /// Makes its network work again completely.
     void heal();
-    /// Its control connection breaks once: reset for both sides, or at first only for its own.
+    /// Breaks its control connection once: reset for both sides, or at first only for its own.
     void break_connection(bool for_both = true);
-    /// Silence now is indistinguishable from its death (known limit of the coordinator).
+    /// Whether silence now looks the same as its death (known limit of the coordinator).
     bool has_just_broken() const;
     void make_stubborn(int local_rank);
-    /// Its worker becomes unkillable, until it is released.
+    /// Makes its worker unkillable, until it is released.
     void stick(int local_rank);
     void let_go();
     RoundStore* store(std::uint16_t port);
@@ -204,7 +204,7 @@ private:
         int port = 0;
         /// The server has sent hello.
         bool is_greeted = false;
-        /// The endpoint is known.
+        /// Whether the endpoint is known.
         bool is_opened = false;
     };
     struct Candidate {
@@ -235,7 +235,7 @@ private:
     bool is_asleep_ = false;
     /// Actions that wait until the machine wakes up.
     std::vector<std::function<void()>> delayed_;
-    /// The fence that the keeper knows.
+    /// The fence as the keeper has it.
     std::optional<Instant> fence_;
     bool is_hosting_ = false;
     std::optional<Instant> broken_at_;

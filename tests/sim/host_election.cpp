@@ -123,7 +123,7 @@ void Host::seek(int number, bool is_first_try) {
     own.lease.post(witness::EtcdLease::Sought{is_first_try});
 }
 
-/// The attempt may have been abandoned meanwhile.
+/// Opens the connection to the leader, unless the attempt has been abandoned meanwhile.
 void Host::open_sought(Host* leader) {
     const auto found = links_.find(candidate_->sought);
     if (found == links_.end() || found->second.is_opened) return;

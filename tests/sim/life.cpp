@@ -28,7 +28,7 @@ Cluster::Options Life::given_options(std::uint64_t seed) {
     Cluster::Options options;
     options.nodes.min = any(1, 3);
     options.nodes.max = options.nodes.min + any(0, 3);
-    // Not random, so that lives without a unit are unchanged.
+    // A fixed value, so that lives without a unit have the same history as before.
     constexpr int unit = 2;
     if (seed % 4 == 3) {
         options.nodes.unit = unit;

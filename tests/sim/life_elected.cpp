@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// With the time to have a leader again, it is below 0.8 of the shortest lease.
+/// Together with the time to elect a leader again it is below 0.8 of the shortest lease.
 constexpr int longest_calm_outage_s = 5;
 /// Only the leader is cut off; a new one then needs a request to etcd that does not run into its
 /// time limit.
@@ -101,7 +101,7 @@ Host* Life::leader() {
     return cluster_.leader(has_two_jobs_ && one_in(2) ? "other" : "job");
 }
 
-/// Sometimes in the middle of its output.
+/// In one of two cases the fault comes in the middle of the server's output.
 void Life::hold_its_output(Host& host) {
     if (!one_in(2)) return;
     host.own_server()->hold_output();
@@ -128,7 +128,7 @@ void Life::leader_is_frozen() {
     else
         host->stop_agent();
     host->own_server()->go_on_writing();
-    // Longer than its lease, or than those of its nodes.
+    // This may be longer than its lease, or than those of its nodes.
     cluster_.pass(std::chrono::milliseconds{any(0, one_in(2) ? 15'000 : 60'000)});
     if (one_in(3)) return;
     host->wake_up();

@@ -35,17 +35,17 @@ public:
     std::shared_ptr<Link> connect(const std::string& client, const std::string& server);
 
     bool passes(const std::string& from, const std::string& to) const;
-    /// A connection can be made: bytes pass in both directions.
+    /// Whether a connection can be made: bytes pass in both directions.
     bool connects(const std::string& one, const std::string& other) const;
 
-    /// One way only.
+    /// Cuts one direction only.
     void cut(const std::string& from, const std::string& to);
     void heal(const std::string& from, const std::string& to);
-    /// No packet gets in or out.
+    /// Cuts the place off: no packet gets in or out.
     void isolate(const std::string& place);
     /// Ends its isolation and all cuts of the place.
     void readmit(const std::string& place);
-    /// The machine does not run: it does not even reach itself.
+    /// Stops the machine: it does not even reach itself.
     void switch_off(const std::string& place);
     void switch_on(const std::string& place);
 

@@ -48,7 +48,7 @@ control::LateNodes policy_of(const std::string& name) {
 
 class Player {
 public:
-    /// Empty, or what was wrong.
+    /// Performs a command. Returns what was wrong, or nothing.
     std::string obey(const std::string& line) {
         const auto parts = split(line, ' ');
         std::map<std::string, std::string> options;

@@ -5,10 +5,10 @@
 
 namespace ddprun::sim {
 
-/// Plays a story: commands, then `----`, then the record of what happened, as often as it likes.
+/// Plays a story: commands, then `----`, then the record of what happened, any number of times.
 /// Record lines begin with a digit. Returns the same text with the records as they are now: equal
-/// to `text` if nothing has changed. What cannot be read or does not come about becomes a line of
-/// the record that begins with `!`.
+/// to `text` if nothing has changed. A command that is invalid or does not succeed becomes a line
+/// of the record that begins with `!`.
 ///
 ///   # comment
 ///   cluster nodes=a,b workers=1 restarts=1 nnodes=1:2 hosted_by=a late_nodes=at-restart

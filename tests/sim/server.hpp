@@ -40,13 +40,13 @@ public:
     void accept(const std::shared_ptr<Link>& link, const std::string& peer_addr, int peer_port);
     void interrupt(
         int signal, const std::string& reason, std::optional<Duration> grace = std::nullopt);
-    /// Its process is gone; its machine closes what it had open.
+    /// Ends its process; its machine closes what the process had open.
     void kill();
-    /// Its machine is gone: nothing is sent.
+    /// Ends its machine: nothing is sent.
     void switch_off();
     /// Starts another process at the same endpoint, without any state.
     void restart();
-    /// Its process is stopped, or continued: messages wait meanwhile.
+    /// Stops or continues its process: messages wait meanwhile.
     void pause();
     void resume();
 

@@ -69,11 +69,11 @@ public:
     Driven& operator=(const Driven&) = delete;
 
     const M& machine() const { return machine_; }
-    /// From now on it does nothing, like a process that was killed.
+    /// Makes it do nothing from now on, like a process that was killed.
     void freeze() { is_frozen_ = true; }
-    /// Like a process that was stopped: events wait for it.
+    /// Stops it like a process: events wait until it continues.
     void pause() { is_paused_ = true; }
-    /// On waking it handles deadlines and events in either order.
+    /// Continues it. It handles deadlines and events in either order.
     void resume() {
         if (!is_paused_) return;
         is_paused_ = false;

@@ -1,5 +1,6 @@
-# CUDA kernels inside a C++ target, for programs that call the driver: no CUDA language, no runtime
-# library, nothing that the linker has to find. Comes with the package: find_package(ddprun).
+# Embeds CUDA kernels in a C++ target, for programs that call the driver. It needs no CUDA language,
+# no runtime library, and nothing that the linker has to find. Part of the package:
+# find_package(ddprun).
 #
 #   if(DDPRUN_NVCC)
 #     ddprun_add_kernels(my_program saxpy.cu)
@@ -10,16 +11,16 @@
 #   extern "C" const unsigned char saxpy_fatbin[];   // for cuModuleLoadData
 #
 # Kernels are `extern "C" __global__` functions and are found by their names. DDPRUN_NVCC is the
-# compiler, 12.8 or newer, and false where there is none that can do this; one line of the
-# configuration says why. -DDDPRUN_NVCC_PROGRAM=PATH says which, =OFF that none is wanted; else it
-# is looked for in CUDACXX, PATH and /usr/local/cuda/bin. With DDPRUN_STRICT_KERNELS its warnings are
-# errors.
+# compiler, 12.8 or newer; it is false when no compiler can build the kernels, and then the
+# configuration prints one line with the reason. -DDDPRUN_NVCC_PROGRAM=PATH selects the compiler,
+# =OFF disables kernels; without it CUDACXX, PATH and /usr/local/cuda/bin are searched. With
+# DDPRUN_STRICT_KERNELS the compiler's warnings are errors.
 
 set(DDPRUN_GPUS 80 90 100 CACHE STRING
   "Compute capabilities that kernels are compiled for; later GPUs get the last one's PTX")
 
 function(ddprun_find_nvcc)
-  # What was given, OFF too, comes before CUDACXX.
+  # A given value, OFF too, takes precedence over CUDACXX.
   if(NOT DEFINED DDPRUN_NVCC_PROGRAM OR DDPRUN_NVCC_PROGRAM MATCHES "-NOTFOUND$")
     if("$ENV{CUDACXX}" MATCHES "/" AND EXISTS "$ENV{CUDACXX}" AND NOT IS_DIRECTORY "$ENV{CUDACXX}")
       set(DDPRUN_NVCC_PROGRAM $ENV{CUDACXX} CACHE FILEPATH "CUDA's compiler, for kernels" FORCE)
@@ -40,7 +41,7 @@ function(ddprun_find_nvcc)
     message(STATUS "ddprun: nvcc was not found (CUDACXX, PATH, /usr/local/cuda/bin); what needs CUDA kernels is left out")
     return()
   endif()
-  # Whether it knows these GPUs and likes the host's compiler is asked once.
+  # Tests once whether the compiler supports these GPUs and the host's compiler.
   set(tried "${DDPRUN_NVCC_PROGRAM} ${code}")
   if(NOT DDPRUN_NVCC_TRIED STREQUAL tried)
     set(folder ${CMAKE_BINARY_DIR}/CMakeFiles/ddprun_nvcc)
@@ -65,8 +66,8 @@ endfunction()
 
 ddprun_find_nvcc()
 
-# ddprun_add_kernels(target file.cu ...): what stands above. Headers are looked for where the
-# target's are.
+# ddprun_add_kernels(target file.cu ...): see the top of this file. Headers are searched in the
+# target's include directories.
 function(ddprun_add_kernels target)
   if(NOT DDPRUN_NVCC)
     message(FATAL_ERROR "ddprun_add_kernels(${target}): there is no nvcc; ask if(DDPRUN_NVCC) first")

@@ -1,7 +1,8 @@
 # find_package(ddprun COMPONENTS torch): the target ddprun::torch, DistributedDataParallel for modules of libtorch. It is
 # compiled in the project that links it, since it has to be built for that project's libtorch.
 #
-# libtorch is found by its files, in CMAKE_PREFIX_PATH: its own package wants a CUDA toolkit where it was built with CUDA.
+# libtorch is found by its files, in CMAKE_PREFIX_PATH: its own package requires a CUDA toolkit when
+# libtorch was built with CUDA.
 find_library(DDPRUN_TORCH_CPU torch_cpu)
 find_library(DDPRUN_TORCH_C10 c10)
 find_path(DDPRUN_TORCH_INCLUDE torch/csrc/autograd/engine.h)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From bytes to what the first convolution reads: a shuffled batch, cropped, flipped and cut out.
+// Makes the input of the first convolution from bytes: a shuffled batch, cropped, flipped and cut
+// out.
 #include "bf16.cuh"
 
 using namespace cifar;
@@ -8,9 +9,9 @@ namespace {
 
 constexpr int side = 32;
 constexpr int pixels = side * side;
-constexpr int reach = 4;  // a crop is moved so far at most
+constexpr int reach = 4;  // pixels by which a crop is moved at most
 
-// With the usual mean and deviation of CIFAR-10's pixels.
+// Normalizes by the usual mean and deviation of CIFAR-10's pixels.
 __device__ inline float normalised(unsigned char byte, int channel) {
     const float mean = channel == 0 ? 0.4914F : channel == 1 ? 0.4822F : 0.4465F;
     const float deviation = channel == 0 ? 0.2470F : channel == 1 ? 0.2435F : 0.2616F;
@@ -25,7 +26,8 @@ __device__ inline unsigned long long mixed(unsigned long long value) {
     return value ^ value >> 31U;
 }
 
-/// What is beyond the edge is what is as far before it.
+/// Mirrors an index at the picture's edges: the result is as far inside the edge as the index is
+/// beyond it.
 __device__ inline int reflected(int at) {
     if (at < 0) return -at;
     return at < side ? at : 2 * (side - 1) - at;

@@ -16,7 +16,7 @@ __device__ inline float widened(Bf16 bits) {
     return value;
 }
 
-/// To nearest, ties to even; what is no number stays none.
+/// Rounds to nearest, ties to even; a NaN stays a NaN.
 __device__ inline Bf16 narrowed(float value) {
     unsigned bits;
     memcpy(&bits, &value, sizeof bits);
@@ -24,7 +24,7 @@ __device__ inline Bf16 narrowed(float value) {
     return static_cast<Bf16>((bits + 0x7FFFU + (bits >> 16U & 1U)) >> 16U);
 }
 
-/// Is a kernel what the host takes it for?
+/// Whether a kernel has the type by which the host calls it.
 template <class Signature, class Kernel>
 inline constexpr bool agrees = std::is_same_v<Kernel, Signature>;
 

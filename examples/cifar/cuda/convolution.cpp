@@ -15,7 +15,7 @@ int as_int(std::size_t size) {
 }
 
 /// cuDNN returns algorithms fastest first, each with its kind of arithmetic; `workspace` returns
-/// the memory that one needs.
+/// the memory that an algorithm needs.
 template <class Way, class Workspace>
 Way first_reproducible(
     const Way (&ways)[max_ways], int count, const std::string& what, const Workspace& workspace) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What comes after the convolutions: the largest value of each channel, a linear layer, softmax and
-// cross entropy, and their gradients. Small work: sums are plain and in order.
+// The part after the convolutions: the largest value of each channel, a linear layer, softmax and
+// cross entropy, and their gradients. The work is small, so sums are computed in order, without
+// tricks.
 #include "bf16.cuh"
 
 using namespace cifar;
@@ -13,8 +14,8 @@ constexpr int warp = 32;
 
 }  // namespace
 
-/// x is pictures * pixels * channels. Which pixel it was (the first of equals) is kept for
-/// backward. NaN counts as the largest, so that it reaches the loss.
+/// x has pictures * pixels * channels values. The index of the largest pixel (the first of equals)
+/// is kept for backward. NaN counts as the largest, so that it reaches the loss.
 extern "C" __global__ void cifar_global_max(
     const Bf16* x, int count, int pixels, int channels, float* features, unsigned char* winners) {
     const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -107,7 +108,7 @@ extern "C" __global__ void cifar_linear_gradient(
     gradient[i] = sum;
 }
 
-/// Back through the linear layer and the maximum: dx is nothing but at the winners.
+/// Backward through the linear layer and the maximum: dx is zero except at the largest pixels.
 extern "C" __global__ void cifar_features_backward(
     const float* score_gradients,
     const float* weight,

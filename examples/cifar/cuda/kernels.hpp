@@ -8,8 +8,8 @@ namespace cifar {
 /// The bits of a bfloat16.
 using Bf16 = unsigned short;
 
-/// Eight channels of a pixel: one load of 16 bytes. Every tensor is made of these: pixel after
-/// pixel, all channels of one together.
+/// Eight channels of a pixel: one load of 16 bytes. Every tensor consists of these: pixel after
+/// pixel, with all channels of a pixel together.
 struct alignas(16) Eight {
     Bf16 value[8];
 };
@@ -37,7 +37,7 @@ struct Slot {
 
 /// Threads of a block in every kernel of norm.cu: a multiple of the Eights of a pixel, 1 to 128.
 inline constexpr int norm_threads = 256;
-/// Of cifar_norm_fold: the block's threads are the product of the two.
+/// For cifar_norm_fold: a block has fold_outputs * fold_slices threads.
 inline constexpr int fold_outputs = 32;
 inline constexpr int fold_slices = 8;
 inline constexpr float norm_epsilon = 1e-5F;

@@ -232,7 +232,7 @@ Totals Network::take_totals() {
     return head_.take_totals();
 }
 
-/// The caller must take the totals of training before.
+/// Requires: the caller has taken the totals of training.
 std::int64_t Network::count_correct(std::size_t first, std::size_t stride) {
     std::vector<std::uint64_t> order;
     for (auto next = first; next < test_.count; next += stride)

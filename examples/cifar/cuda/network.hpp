@@ -74,7 +74,7 @@ private:
     std::vector<float> download(const float* from, std::size_t count) const;
     void upload(float* to, const std::vector<float>& values, std::size_t count);
 
-    // In the order of their dependencies.
+    // The members are in the order of their dependencies.
     Options options_;
     Architecture architecture_;
     gpu::Context context_;

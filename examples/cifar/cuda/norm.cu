@@ -2,17 +2,17 @@
 // Batch norm with what follows it in this net, fused: ReLU and the sum with an earlier output, or
 // ReLU and the largest of 2 by 2 pixels. A tensor is `rows` pixels of `channels` each.
 //
-// Forward: sums -> fold -> (all ranks' sums added) -> finish -> apply. Backward the same way; what
-// ReLU and pooling let through is worked out again from the convolution's output, so neither masks
-// nor normalised values are kept. Sums are added in an order that depends on sizes alone. NaN goes
-// through forward, so that a run that has diverged shows it in its loss.
+// Forward: sums -> fold -> (all ranks' sums added) -> finish -> apply. Backward works the same way;
+// it computes again from the convolution's output what passes ReLU and pooling, so neither masks
+// nor normalised values are kept. Sums are added in an order that depends on sizes alone. NaN
+// passes forward, so that the loss shows that a run has diverged.
 #include "bf16.cuh"
 
 using namespace cifar;
 namespace {
 
 constexpr int threads = norm_threads;
-/// Of a thread: two sums for each of its eight channels.
+/// Sums of one thread: two for each of its eight channels.
 constexpr int sums_of_thread = 16;
 
 /// `kept` holds mean, 1/deviation, scale and shift of all channels, one after the other.
@@ -69,7 +69,7 @@ struct Winner {
     float x;
 };
 
-/// Which of the four is largest, the first of equals; -1 when ReLU lets none through.
+/// Which of four pixels is largest (the first of equals); -1 when ReLU makes all of them zero.
 __device__ inline Winner winner_of(const Eight (&x)[4], const Channels& c, int j) {
     Winner best{-1, 0};
     float largest = 0;
@@ -117,8 +117,8 @@ extern "C" __global__ void cifar_norm_sums(const Eight* x, int rows, int channel
     write_partial(mine, channels, partial);
 }
 
-/// The blocks' partial sums added up: sums[2 * channels]. A block makes fold_outputs of them, each
-/// by fold_slices threads, since one alone would wait for memory most of the time.
+/// Adds up the blocks' partial sums: sums[2 * channels]. A block makes fold_outputs of them, each
+/// by fold_slices threads, since a single thread would wait for memory most of the time.
 extern "C" __global__ void cifar_norm_fold(
     const float* partial, int blocks, int channels, float* sums) {
     __shared__ float slices[fold_slices][fold_outputs];
@@ -137,8 +137,8 @@ extern "C" __global__ void cifar_norm_fold(
     sums[o] = sum;
 }
 
-/// From the sums over `count` values to what is applied, and to the running averages (mean, then
-/// variance).
+/// Computes, from the sums over `count` values, the values to apply and the running averages (mean,
+/// then variance).
 extern "C" __global__ void cifar_norm_finish(
     const float* sums,
     float count,
@@ -176,7 +176,7 @@ extern "C" __global__ void cifar_norm_finish_running(
     kept[3 * channels + c] = bias[c] - running[c] * scale;
 }
 
-/// y = ReLU(norm(x)), and `added` where that is not null.
+/// y = ReLU(norm(x)), plus `added` unless that is null.
 extern "C" __global__ void cifar_norm_apply(
     const Eight* x, const float* kept, const Eight* added, int rows, int channels, Eight* y) {
     const Place place = place_of(channels);
@@ -216,7 +216,7 @@ extern "C" __global__ void cifar_norm_apply_pool(
     }
 }
 
-/// Sums of g and of g * normalised x; g is dy where ReLU lets it through.
+/// Sums of g and of g * normalised x; g is dy where x passes ReLU, else zero.
 extern "C" __global__ void cifar_norm_backward_sums(
     const Eight* x, const Eight* dy, const float* kept, int rows, int channels, float* partial) {
     const Place place = place_of(channels);
@@ -238,7 +238,7 @@ extern "C" __global__ void cifar_norm_backward_sums(
     write_partial(mine, channels, partial);
 }
 
-/// The same behind pooling; `rows` are those of dy.
+/// The same for a unit with pooling; `rows` are those of dy.
 extern "C" __global__ void cifar_norm_backward_sums_pool(
     const Eight* x,
     const Eight* dy,
@@ -275,7 +275,7 @@ extern "C" __global__ void cifar_norm_gradients(
     weight_gradient[c] = sums[channels + c];
 }
 
-/// dx from dy and the sums over `1 / inverse_count` values.
+/// Computes dx from dy and the sums over `1 / inverse_count` values.
 extern "C" __global__ void cifar_norm_backward(
     const Eight* x,
     const Eight* dy,
@@ -308,7 +308,7 @@ extern "C" __global__ void cifar_norm_backward(
     }
 }
 
-/// The same behind pooling; `rows` are those of dy.
+/// The same for a unit with pooling; `rows` are those of dy.
 extern "C" __global__ void cifar_norm_backward_pool(
     const Eight* x,
     const Eight* dy,

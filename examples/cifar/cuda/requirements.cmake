@@ -1,5 +1,6 @@
-# Is there what the CUDA part is built with? Sets CIFAR_CUDA, where cuda.h and cudnn.h are, and
-# which cuDNN this is; CUDNN_HERE is where scripts/cuda_deps.sh puts one.
+# Checks for the requirements of the CUDA part. Sets CIFAR_CUDA, the folders of cuda.h and cudnn.h,
+# and the version of cuDNN. CUDNN_HERE is the folder into which scripts/cuda_deps.sh downloads
+# cuDNN.
 get_filename_component(CUDNN_HERE ${CMAKE_CURRENT_LIST_DIR}/../../../build/cuda-deps/cudnn ABSOLUTE)
 find_path(CUDA_DRIVER_INCLUDE_DIR cuda.h HINTS ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES include)
 find_path(CUDNN_INCLUDE_DIR cudnn.h

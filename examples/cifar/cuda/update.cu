@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizer over all parameters at once: blockIdx.y says which.
+// The optimizer for all parameters at once: blockIdx.y is the parameter's index.
 #include "bf16.cuh"
 
 using namespace cifar;
@@ -22,7 +22,7 @@ extern "C" __global__ void cifar_update(
     }
 }
 
-/// After values came from elsewhere.
+/// Called after values were written by other means.
 extern "C" __global__ void cifar_refresh_copies(const Slot* slots) {
     const Slot slot = slots[blockIdx.y];
     if (!slot.copy) return;
@@ -31,7 +31,8 @@ extern "C" __global__ void cifar_refresh_copies(const Slot* slots) {
         slot.copy[i] = narrowed(slot.value[i]);
 }
 
-/// A convolution's weight gradient, as cuDNN gives it, into the reducer's memory.
+/// Converts a convolution's weight gradient, which cuDNN gives as bfloat16, into the reducer's
+/// memory.
 extern "C" __global__ void cifar_widen(const Bf16* from, int count, float* to) {
     const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
     if (i < count) to[i] = widened(from[i]);

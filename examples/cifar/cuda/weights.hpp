@@ -12,8 +12,8 @@
 
 namespace cifar {
 
-/// Parameters as the optimizer and the convolutions see them: the trained float in the caller's
-/// memory, its velocity, and the bfloat16 copy for convolutions.
+/// The memory of parameters for the optimizer and the convolutions: the trained float in the
+/// caller's memory, its velocity, and the bfloat16 copy for convolutions.
 class Weights {
 public:
     Weights(const gpu::Stream& stream, const Architecture& architecture);

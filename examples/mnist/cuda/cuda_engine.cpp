@@ -190,7 +190,7 @@ private:
     gpu::Buffer<unsigned> correct_;
     Network network_;
     Exchange exchange_;
-    /// By batch size; an empty graph must still be recorded.
+    /// The recorded steps by batch size; an empty graph must still be recorded.
     std::map<std::size_t, gpu::Graph> steps_;
     std::vector<float> parameter_memory_;
     std::vector<float> moment_memory_;

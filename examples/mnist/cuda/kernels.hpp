@@ -65,16 +65,17 @@ struct OptimizedStep {
     unsigned batch_size;
 };
 
-/// Threads of a block, for the kernels that count on it.
+/// Threads of a block, for the kernels that depend on this number.
 inline constexpr unsigned output_threads = hidden_count;
 inline constexpr unsigned gradient_threads = 4 * hidden_count;
 inline constexpr unsigned backward_units = 8;
 inline constexpr unsigned backward_rows = 64;
 inline constexpr unsigned backward_threads = backward_units * backward_rows;
 
-/// Bytes of the samples to normalised floats, four pixels for each thread.
+/// Converts the samples' bytes to normalised floats, four pixels for each thread.
 using Gather = void(Samples samples, unsigned batch_size, float* input);
-/// In place: bias, ReLU and dropout of a hidden layer, two units for each thread.
+/// Adds the bias and applies ReLU and dropout of a hidden layer, in place; two units for each
+/// thread.
 using BiasReluDropout =
     void(float* hidden, const float* bias, unsigned batch_size, Dropout dropout);
 /// A block of output_threads for each sample: the last layer, softmax, loss, and gradients back to
@@ -88,8 +89,8 @@ using Output = void(
     float* hidden_gradient,
     float* losses,
     unsigned* correct);
-/// class_count + 2 blocks of gradient_threads: the last layer's gradient, the second layer's bias
-/// gradient, and the sums of the batch.
+/// Computes the last layer's gradient, the second layer's bias gradient, and the sums of the batch.
+/// It needs class_count + 2 blocks of gradient_threads.
 using OutputGradients = void(
     const float* score_gradient,
     const float* hidden,
@@ -104,7 +105,7 @@ using OutputGradients = void(
 /// place, and the bias gradient.
 using HiddenBackward =
     void(float* gradient, const float* hidden, unsigned batch_size, float* bias_gradient);
-/// A thread for each number of the network; goes on to the next step.
+/// A thread for each value of the network; the last block advances to the next step.
 using UpdateSgd = void(OptimizedStep step);
 using UpdateAdam = void(OptimizedStep step);
 /// A block of output_threads for each sample: counts the samples that are classified correctly.

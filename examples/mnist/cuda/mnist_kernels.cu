@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cuBLASLt does not do of a step of examples/mnist. The arithmetic is mlp.cpp's and
-// optimizer.cpp's; sums are made in a fixed order, so that a run gives the same bits again.
+// The parts of a step of examples/mnist that cuBLASLt does not compute. The arithmetic is that of
+// mlp.cpp and optimizer.cpp; sums are made in a fixed order, so that each run gives the same bits.
 #include "kernels.hpp"
 
 #include <type_traits>
@@ -60,7 +60,7 @@ __device__ unsigned largest(const float* scores) {
     return best;
 }
 
-/// Scores to the gradient of the cross entropy; returns the loss.
+/// Turns the scores into the gradient of the cross entropy; returns the loss.
 __device__ float softmax_loss(float* scores, unsigned label) {
     const float top = scores[largest(scores)];
     float sum = 0;
@@ -73,7 +73,7 @@ __device__ float softmax_loss(float* scores, unsigned label) {
     return loss;
 }
 
-/// A unit that gave nothing, dropped or below zero, passes nothing back.
+/// A unit whose output was zero, dropped or negative, passes no gradient back.
 __device__ float through_hidden(float gradient, float hidden) {
     return hidden > 0 ? gradient * kept_scale : 0.0F;
 }
@@ -82,7 +82,7 @@ __device__ bool counts(const OptimizedStep& step) {
     return step.commit_word == nullptr || *step.commit_word != 0;
 }
 
-/// The last block that comes here goes on to the next step: no block reads the position any more.
+/// The last block that calls this advances to the next step: no block reads the position any more.
 __device__ void finish(const OptimizedStep& step) {
     __syncthreads();
     if (threadIdx.x != 0) return;
@@ -94,7 +94,8 @@ __device__ void finish(const OptimizedStep& step) {
     position.step += 1;
 }
 
-/// Number `index` of the network: which parameter it is in; index becomes the one within it.
+/// Returns the parameter that contains value `index` of the network; `index` becomes the index in
+/// that parameter.
 __device__ const OptimizedParameter* find(const OptimizedStep& step, unsigned& index) {
     for (unsigned p = 0; p < parameter_count; ++p) {
         if (index < step.parameters[p].count) return &step.parameters[p];
@@ -160,7 +161,7 @@ extern "C" __global__ void mnist_output(
 
 namespace {
 
-/// Adds up over the batch, four samples beside each other.
+/// Adds up over the batch, four samples at a time.
 __device__ void sum_over_batch(
     const float* factors,
     unsigned factor_stride,

@@ -56,7 +56,7 @@ public:
     const std::vector<Numbers>& moments() const { return moments_; }
 
 private:
-    /// Of one batch size.
+    /// The matrix products of one batch size.
     struct Products {
         Products(const Blas& blas, const Blas& aside_blas, std::size_t batch_size, bool is_tf32);
         Matmul first, second;

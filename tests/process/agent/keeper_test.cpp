@@ -31,7 +31,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// A keeper, its agent, and a worker whose grandchild has left for a session of its own.
+/// A keeper, its agent, and a worker whose grandchild has its own session.
 struct Node {
     explicit Node(std::vector<std::string> options = {}, Running::Options how = {})
         : keeper(start(std::move(options), std::move(how))) {
@@ -127,7 +127,7 @@ TEST_CASE("a signal sent to the agent itself, as a scheduler does to every proce
 TEST_CASE("a signal that Slurm has sent to every process is known as such, a user's is not") {
     Running node(stub("kept_node"), {"--exit", "5", "--"});
     const int agent = node.wait_for_number("agent ");
-    // Children before their parents, as Slurm does.
+    // Signals children before their parents, as Slurm does.
     const auto signal_both = [&](int signal) {
         ::kill(agent, signal);
         node.signal(signal);
@@ -169,7 +169,7 @@ TEST_CASE("a SIGKILLed agent leaves nothing, and its keeper says so") {
     ::kill(node.agent, SIGKILL);
 
     CHECK(node.keeper.wait_for_code() == 1);
-    // At the moment when the keeper is gone, not some time later.
+    // Checked at the moment when the keeper is gone, not some time later.
     CHECK(left_behind().empty());
     CHECK(contains(
         node.keeper.err(),
@@ -188,7 +188,7 @@ TEST_CASE("what an agent left behind when it ended by itself is killed") {
 }
 
 TEST_CASE("an agent that is stopped is killed at the end of its fence") {
-    // Far enough away that the agent has stopped by then, on a busy machine too.
+    // The fence is so far away that the agent has stopped by then, even on a busy machine.
     Node node({"--stop-at-fence", "3000"});
 
     node.keeper.signal(SIGTERM);
@@ -245,7 +245,7 @@ TEST_CASE("a second SIGINT leaves an agent alone that answers") {
     node.keeper.wait_for_line("signal SIGINT");
     node.keeper.signal(SIGINT);
     node.keeper.wait_for_line("signal SIGINT");
-    // Longer than the keeper's timeout for a silent agent.
+    // Waits longer than the keeper's timeout for a silent agent.
     interrupt_twice(deaf.keeper);
     CHECK(deaf.keeper.wait_for_code() == 1);
 
@@ -359,7 +359,7 @@ TEST_CASE("where close_range is refused workers still see no descriptor of ours"
         node.signal(SIGTERM);
         CHECK(node.wait_for_code() == 0);
     }
-#if !defined(__SANITIZE_ADDRESS__)  // which itself cannot do without /proc
+#if !defined(__SANITIZE_ADDRESS__)  // AddressSanitizer itself needs /proc
     SUBCASE("nothing lists them") {
         if (const auto reason = why_no_mount_namespace(); !reason.empty()) return skip(reason);
         std::vector<std::string> hiding{

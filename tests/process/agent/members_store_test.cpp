@@ -272,8 +272,8 @@ TEST_CASE("a client that says a megabyte and closes at once has said all of it")
     TwoNodes nodes;
     auto here = nodes.client(nodes.first_port);
     {
-        // Waits for a first answer, and so until it is admitted, as PyTorch's clients do by PING:
-        // the user of an already closed connection cannot be determined.
+        // Waits for a first answer, as PyTorch's clients do with PING, so that the client has been
+        // admitted: the user of a connection that is already closed cannot be determined.
         RawClient client(nodes.other_port);
         std::string first{validate};
         wire::encode(wire::Request{wire::Add{"/admitted", 1}}, first);
@@ -286,15 +286,15 @@ TEST_CASE("a client that says a megabyte and closes at once has said all of it")
     }
     for (int i = 0; i < 64; ++i)
         CHECK(here.get("part" + std::to_string(i)).value().size() == 16 * 1024);
-    // Its end has come too.
+    // The other node's connection to the store has ended too.
     CHECK(holds_within(fact_timeout, [&] { return survey_of(nodes.first).connections == 1; }));
 }
 
 TEST_CASE("what a store has answered is read to the last byte, though the store closes") {
     TwoNodes nodes;
     auto here = nodes.client(nodes.first_port);
-    // Short enough that a store has written all of it to a socket when it ends: the rest of a
-    // longer answer is lost without a tunnel too.
+    // The value is so short that a store has written all of it to a socket when it ends: the rest
+    // of a longer answer is lost without a tunnel too.
     const std::string value(64 * 1024, 'r');
     REQUIRE(here.set("big", value).has_value());
     RawClient client(nodes.other_port);

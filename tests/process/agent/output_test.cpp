@@ -88,7 +88,7 @@ std::shared_ptr<StreamSink> to_stderr(Writer& writer) {
         limits::prompt_timeout);
 }
 
-/// Our own stderr and a writer to it. Must outlive the sinks.
+/// This process's stderr and a writer to it. Must outlive the sinks.
 class Screen {
 public:
     Writer& writer() { return writer_; }
@@ -149,7 +149,8 @@ bool has_ended(pid_t pid) {
 template <class Fact>
 bool run_until(boost::asio::io_context& io, Fact fact) {
     const auto deadline = std::chrono::steady_clock::now() + fact_timeout;
-    // These tests wait for facts outside of the loop: the loop waits, and checks again soon.
+    // These tests wait for facts outside of the event loop, so an idle loop waits and checks again
+    // soon.
     const auto work = boost::asio::make_work_guard(io);
     io.restart();
     bool holds = false;
@@ -192,7 +193,7 @@ TEST_CASE("a worker's stderr ends at its exit although a grandchild holds the pi
         relay->finish();
         tail = relay->tail();
     }
-    // With the grandchild every copy of the stderr is closed.
+    // When the grandchild ends, every copy of the stderr is closed.
     CHECK(kill_descendants(fact_timeout).empty());
 
     CHECK(tail == "line 0\nline 1\nline 2\n");
@@ -207,7 +208,7 @@ TEST_CASE("output that is not read stops the worker, not the agent, and is compl
     auto opened = StreamRelay::open(io, console, to_stderr(console));
     REQUIRE(opened.has_value());
     relay.emplace(std::move(*opened));
-    // More than pipes and backlog can hold together.
+    // More lines than pipes and backlog can hold together.
     constexpr long line_count = 2'000'000;
     const auto pid = start(*relay, {std::to_string(line_count)});
 
@@ -237,7 +238,8 @@ TEST_CASE("a console that takes nothing more does not keep the agent from ending
         console.write(STDERR_FILENO, std::string(more_than_a_pipe_holds, 'x'));
     }
 
-    // The test got here. Reading lets the thread continue that is blocked in its write.
+    // Reaching this line shows that the agent can end. Reading now lets the blocked thread continue
+    // its write.
     std::size_t size = 0;
     while (size < more_than_a_pipe_holds)
         size += captured.read_some().size();

@@ -87,7 +87,7 @@ struct Port {
     std::uint16_t number = 0;
 };
 
-/// More than a port accepts at the same time.
+/// More silent callers than a port accepts at the same time.
 std::vector<std::unique_ptr<RawClient>> mute_callers(const Port& port) {
     std::vector<std::unique_ptr<RawClient>> callers;
     for (std::size_t i = 0; i < 2 * limits::max_peer_callers; ++i)
@@ -130,7 +130,7 @@ TEST_CASE(
     CHECK(callee.asked == std::vector{probe});
     CHECK_FALSE(answer_to(without, probe).has_value());
     CHECK_FALSE(answer_to(open, probe).has_value());
-    // Its key is that of another callee.
+    // The key in this probe is another callee's.
     CHECK_FALSE(answer_to(caller, {other, other, 7}).has_value());
     CHECK(callee.asked.size() == 1);
     CHECK(callee.said_to(encode(probe)).find("vouched") == std::string::npos);
@@ -153,7 +153,7 @@ TEST_CASE("an agent that is stopped is not waited for") {
     port.calls->ask({1, {"127.0.0.1", port.number}, probe});
     REQUIRE(port.until([&] { return !port.answered.empty(); }));
     CHECK_FALSE(port.answered.at(1));
-    // Its answer comes late: the caller is gone.
+    // This answer comes late: the caller is gone.
     port.calls->answer(1, accepted);
     port.calls->answer(99, accepted);
 }

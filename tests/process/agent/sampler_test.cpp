@@ -95,7 +95,7 @@ void add_python(const std::string& path, std::vector<Python>& found) {
     if (!error && !is_known) found.push_back({real, 300 + std::atoi(line.c_str() + 2)});
 }
 
-/// Those on PATH, and the one of the tests with PyTorch.
+/// The interpreters on PATH, and the one of the tests with PyTorch.
 std::vector<Python> find_pythons() {
     std::vector<Python> found;
     const char* const path = std::getenv("PATH");

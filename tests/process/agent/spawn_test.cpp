@@ -235,7 +235,7 @@ TEST_CASE("stdin, stdout and stderr may be any descriptors in any order") {
     spec.standard_error = errors.write_end();
     SUBCASE("as they come") {}
     SUBCASE("where the numbers cross") {
-        // Puts the process's own 0, 1 and 2 at each other's numbers.
+        // Permutes this process's descriptors 0, 1 and 2.
         const std::array saved{::dup(0), ::dup(1), ::dup(2)};
         ::dup2(output.write_end(), 0);
         ::dup2(errors.write_end(), 1);
@@ -304,7 +304,7 @@ TEST_CASE("a step before exec that fails is an error and not a worker that exits
     CHECK(has_no_child());
 }
 
-#if !defined(__SANITIZE_THREAD__)  // whose _exit writes out every buffer
+#if !defined(__SANITIZE_THREAD__)  // ThreadSanitizer's _exit writes out every buffer
 TEST_CASE("a failed exec neither writes our buffered output twice nor runs our exit handlers") {
     TempDir directory;
     const auto file = (directory / "out").string();

@@ -27,7 +27,7 @@ const std::string key = agent::store_names::deaths("inc", 2, 1);
 /// Clients add the slash themselves.
 const std::string key_of_clients = key.substr(1);
 
-/// Runs until the notice has been given, or given up.
+/// Runs until the notice has been given or abandoned.
 void give(const Endpoint& store, std::vector<int> ranks) {
     boost::asio::io_context io;
     bool is_done = false;

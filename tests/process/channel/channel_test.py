@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""channel_test.py BUILD SOURCE: the worker channel between real processes: the Python module and the SDK with an agent that
-is made up, and both with ddprun."""
+"""channel_test.py BUILD SOURCE: tests the worker channel between real processes: the Python module
+and the SDK with a fake agent, and both with ddprun."""
 import json
 import os
 import pathlib
@@ -20,7 +20,7 @@ WORKER_LIFE = BUILD / "stubs" / "worker_life"
 EVAL, SAVE, COMPILE = 3, 4, 5
 HANG = 60  # seconds: only a hang takes that long
 
-# Says what it has done, and how many descriptors more than before it has then.
+# Prints what it has done, and how many more descriptors it then has than before.
 SCRIPT = """
 import os, sys, time
 def descriptors():
@@ -112,7 +112,7 @@ def test_the_module_takes_nothing_but_a_page():
 
 
 def test_an_agent_that_is_stopped_costs_a_moment():
-    with FakeAgent() as agent:  # accepts nobody
+    with FakeAgent() as agent:  # accepts no connection
         check(outcome(python(SCRIPT, agent.way)) == NEUTRAL, "python")
         worker = life(agent.way)
         check(next_line(worker) == "step 5, eval", "sdk")
@@ -449,7 +449,7 @@ def test_a_rank_saves_once_at_the_step_that_is_agreed():
             check(page.words[ASKED] == 4, language)
             page.words[SAVE_POINT] = save_word(1, PROPOSED, 5)
             check(said_to(worker, "ask 4") == "no", f"{language}: below the step")
-            write_line(worker, "ask 6")  # not each step is asked for
+            write_line(worker, "ask 6")  # a rank need not ask in each step
             until(lambda: page.words[ASKED] == 7, language)
             page.words[SAVE_POINT] = save_word(1, AGREED, 5)
             check(next_line(worker) == "yes", language)
@@ -457,7 +457,7 @@ def test_a_rank_saves_once_at_the_step_that_is_agreed():
             check(said_to(worker, "ask 7") == "no", f"{language}: once")
             check(said_to(worker, "saved 7") == "ok" and page.words[ANSWER] == save_word(1, SAVING, 6), f"{language}: of another step")
             check(said_to(worker, "saved 6") == "ok" and page.words[ANSWER] == save_word(1, SAVED, 6), language)
-            # Another rank had not waited: once more.
+            # Another rank had not waited, so all save once more.
             page.words[SAVE_POINT] = save_word(2, AGREED, 9)
             check(said_to(worker, "ask 8") == "no" and said_to(worker, "ask 9") == "yes", f"{language}: the next ballot")
             check(page.words[ANSWER] == save_word(2, SAVING, 9), language)

@@ -26,8 +26,8 @@ const std::string ctrl_c = "\x03";
 const std::string ctrl_z = "\x1a";
 const std::string python = "/usr/bin/python3";
 
-/// A shell with job control at a terminal of its own, which reads a line before it lets a stopped
-/// job go on. `begin`: how it starts the job, whose words are its arguments.
+/// A shell with job control on its own terminal, which reads a line before it continues a stopped
+/// job. `begin` is the command that starts the job; the job's words are its arguments.
 Running shell_with_job(const Words& words, const std::string& begin = "\"$0\" \"$@\"") {
     Running::Options how;
     how.has_terminal = true;
@@ -263,7 +263,7 @@ TEST_CASE("the terminal has its modes again when the attached rank was killed") 
     shell.wait_for_line("^again");
     CHECK(has_echo(shell));
     CHECK_FALSE(contains(shell.out(), "stays off"));
-    // Also when the worker ends without restoring them.
+    // ddprun restores the modes also when the worker ends without restoring them.
     shell.type("\n");
     shell.wait_for_line("code 0");
     CHECK(has_echo(shell));

@@ -98,7 +98,7 @@ TEST_CASE("at the limit of a user's processes the limit is named, and nothing is
                 std::string{limit} + " of them (RLIMIT_NPROC, ulimit -u)"));
         CHECK(no_descendants_left());
     }
-    // Enough for the agent, but not for its workers.
+    // This limit is enough for the agent, but not for its workers.
     Running job(
         "/usr/bin/setpriv",
         {"--reuid=61234",
@@ -202,8 +202,8 @@ TEST_CASE("as process 1 ddprun reaps orphans of others and kills none before the
     job.wait_for_line("up");
     const auto first = process_one();
     REQUIRE(first > 0);
-    // A process started like by `docker exec`: its parent is outside, and when that ends the
-    // process belongs to process 1. It reports when it knows its parent.
+    // Starts a process as `docker exec` does: its parent is outside, and when the parent ends the
+    // process belongs to process 1. It creates a file when it has read its parent's pid.
     const auto knows = (dir / "knows").string();
     const auto brief = dir.write_script(
         "brief", "#!/bin/sh\n: >" + knows + "\nwhile test -d /proc/$PPID; do sleep 0.02; done\n");

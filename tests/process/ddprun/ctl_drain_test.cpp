@@ -28,7 +28,7 @@ struct DrainedJob {
     Running first() const { return node({}, "is_host=1"); }
     Running other(const Words& more = {}) const { return node(more, "is_host=0"); }
 
-    /// As the server's page shows the node of this `ddprun`.
+    /// The node of this `ddprun` on the server's page.
     Json shown(const Running& node) const {
         const auto page = Json::parse(ctl({"status", id, "--json"}).out);
         for (const auto& one : page["job"]["nodes"])

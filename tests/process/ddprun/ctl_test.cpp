@@ -34,7 +34,7 @@ Running node_of(
     return start_job(dir, Rendezvous{}.options(own + options), script);
 }
 
-/// A program as a user that cannot read the folder of the build.
+/// Runs a program as a user that cannot read the build folder.
 Running::Options as_other_user(const Words& command) {
     Running::Options options;
     options.arguments = Words{"--reuid=65534", "--regid=65534", "--clear-groups", "--"} + command;
@@ -293,14 +293,14 @@ TEST_CASE("another user of the machine can neither see nor control a job") {
         Running{"setpriv", as_other_user({own, "stop", "--pid=" + std::to_string(job.pid())})});
     CHECK(by_pid.code == 4);
 
-    // Without ddprunctl: the agent itself refuses, before anything is sent.
+    // Without ddprunctl, to show that the agent itself refuses, before anything is sent.
     const auto refused = outcome_of(Running{"python3", {"-c", speak, socket_of(job), "", "65534"}});
     CHECK(contains(refused.out, "\"why\":\"not_allowed\""));
     CHECK(contains(
         refused.out,
         "this job belongs to user 0; only that user and root may control it, not user 65534"));
     CHECK(is_running(id));
-    // That user also cannot keep others from using it.
+    // That user also cannot keep other users from using the socket.
     const std::string crowd =
         "import os, signal, socket, sys\n"
         "os.setgroups([])\n"

@@ -84,7 +84,7 @@ inline std::string until_go(const TempDir& dir) {
            dir.path().string() + "/go ]; do sleep 0.1; done\necho done in $DDPRUN_ROUND\n";
 }
 
-/// The first node leads, and all run.
+/// Starts three nodes, of which the first leads, and waits until all run.
 inline std::vector<Running> start_three(
     const TempDir& dir, const Etcd& etcd, const Words& options) {
     std::vector<Running> nodes;

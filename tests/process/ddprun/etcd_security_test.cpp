@@ -48,7 +48,7 @@ public:
         run_tool(openssl_program, request("ca") + Words{"-x509", "-days=2", "-subj=/CN=tests"});
     }
 
-    /// Without a common name; `days` of -1: expired.
+    /// Signs a certificate without a common name; `days` of -1: expired.
     void sign(const std::string& name, const std::string& alternative, int days = 2) const {
         run_tool(
             openssl_program,
@@ -118,7 +118,7 @@ void add_users(const std::string& endpoint, std::map<std::string, std::string> v
         run_tool(etcdctl_program, command, variables);
 }
 
-/// Ends like a node that has not reached etcd, and shows why.
+/// Checks that a node ends like one that has not reached etcd, and prints why.
 void check_unreached(const TempDir& dir, const Words& options, const std::string& reason) {
     auto node = start_job(
         dir,

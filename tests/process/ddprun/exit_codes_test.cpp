@@ -14,7 +14,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// As many at once as a small machine can run without delaying any of them.
+/// The number of concurrent jobs that a small machine can run without delaying any of them.
 constexpr int batch_size = 8;
 
 /// Checks that ddprun ends with the expected code for each of the numbers. Its worker is

@@ -18,7 +18,7 @@ namespace {
 
 const std::string say_world = "echo world $WORLD_SIZE round $DDPRUN_ROUND\n";
 
-/// A later round succeeds at once.
+/// Performs the commands in the first round; a later round succeeds at once.
 std::string in_first_round(const std::string& commands) {
     return say_world + "if [ $DDPRUN_ROUND = 0 ]; then\n" + commands + "\nfi";
 }

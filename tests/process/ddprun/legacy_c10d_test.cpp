@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stores of a ddprun and a worker that speaks as PyTorch 2.1 does.
+// ddprun's stores with a worker that uses the protocol of PyTorch 2.1.
 #include "tests/process/ddprun/job.hpp"
 
 #include <doctest/doctest.h>

@@ -196,7 +196,7 @@ Running job_with_pause(const TempDir& dir, const Words& options) {
             "if [ $RANK = 0 ]; then printf begun; >begun; wait_for go; echo , ended; exit; fi\n"
             "wait_for begun; echo whole");
     job.wait_for_line("whole");
-    // Longer than the beginning of a line is held back when there is a single worker.
+    // Waits longer than the beginning of a line is held back for a single worker.
     CHECK_FALSE(holds_within(std::chrono::milliseconds{300}, [&] {
         job.has_exited();
         return contains(job.out(), "begun");

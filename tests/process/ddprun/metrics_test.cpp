@@ -30,7 +30,7 @@ TEST_CASE("/metrics and /status show a job's restarts, its workers and the waits
     auto store = client::StoreClient::connect(options);
     REQUIRE(store.has_value());
     REQUIRE(store->set("there", "x").has_value());
-    // Ends with the job.
+    // This wait ends with the job.
     const auto waiter = std::async(std::launch::async, [&] {
         return store->wait({"never", "there"}, 3 * fact_timeout);
     });
@@ -46,8 +46,8 @@ TEST_CASE("/metrics and /status show a job's restarts, its workers and the waits
         "ddprun_phase_seconds_total{job=\"tested\",phase=\"draining\"} ",
         "ddprun_store_waits 1\n"};
     std::string metrics;
-    // The agent may not have reported its workers yet, or the stores' numbers may be too late for a
-    // page.
+    // The agent may not have reported its workers yet, or the stores may send their numbers too
+    // late for a page.
     holds_within(fact_timeout, [&] {
         metrics = http_get(rendezvous.endpoint, "/metrics");
         return std::all_of(

@@ -14,7 +14,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// A program that has nothing to do with the job and listens on a port: this one.
+/// A program outside of the job that listens on a port: this test.
 class OtherListener {
 public:
     std::string port() const { return std::to_string(listener_.local_endpoint().port()); }

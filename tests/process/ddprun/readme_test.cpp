@@ -45,7 +45,7 @@ Running node(
     return Running{"unshare", options};
 }
 
-/// From the headline on, with the same process and folder in every run.
+/// The report from the headline on, with the same process and folder in every run.
 std::string report_of(const std::string& screen, const TempDir& dir) {
     const auto begin = screen.find("ddprun: job failed");
     auto report = begin == std::string::npos ? "" : screen.substr(begin);

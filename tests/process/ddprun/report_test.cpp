@@ -437,7 +437,7 @@ TEST_CASE("a worker killed for lack of memory is reported as out of memory") {
     MemoryCgroup cgroup{128};
     if (!cgroup.why_not().empty()) return skip_even_as_root(cgroup.why_not());
     const TempDir dir;
-    // Only this program is in the group, and the worker is by far the biggest process.
+    // Only this program is in the cgroup, and the worker is by far the biggest process.
     const auto script = dir.write_script(
         "start",
         "#!/bin/sh\necho $$ > " + cgroup.members_file() + "\nexec '" + program("ddprun") +

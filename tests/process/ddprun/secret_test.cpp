@@ -250,7 +250,7 @@ TEST_CASE("a caller without the secret reads no job, joins none and stops none")
             tls::Session::for_client(tls::control_key(tls::Secret{std::string(43, 'O')}));
         RawClient caller(port);
         caller.say(session.take_output());
-        // handshake_failure, and nothing else.
+        // The alert handshake_failure, and nothing else.
         CHECK(caller.hear_to_the_end() == std::string_view{"\x15\x03\x03\x00\x02\x02\x28", 7});
     }
     SUBCASE("bytes of a megabyte end as those of a few") {
@@ -307,7 +307,7 @@ TEST_CASE("a replayed conversation joins nothing") {
         replaying.say(recorded);
         replaying.hear_to_the_end();
     }
-    // The server's messages are encrypted; but it does not reject a connection that it has greeted.
+    // The server encrypts its messages, but does not reject a connection that it has greeted.
     a.wait_for_line("the two ends do not have the same secret");
     CHECK(contains(ended(std::move(a)), "was cancelled"));
 }

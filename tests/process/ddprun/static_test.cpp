@@ -11,7 +11,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// Node 0 and the others of a job with fixed places, on this machine's loopback.
+/// Node 0 and the others of a job with fixed node ranks, on this machine's loopback.
 struct Master {
     std::string port = std::to_string(free_port());
 

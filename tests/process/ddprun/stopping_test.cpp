@@ -46,7 +46,7 @@ TEST_CASE("a signal to forward reaches every worker and stops nothing") {
 }
 
 TEST_CASE("a signal to forward that comes while workers are started reaches the later ones too") {
-    // Workers start with the signal blocked, so that it stays pending until they ask for it.
+    // Workers start with the signal blocked, so that it stays pending until they wait for it.
     const std::string blocking =
         "import os, signal, sys\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})\n"
@@ -93,7 +93,7 @@ TEST_CASE("a scheduler's warning that reaches every process harms none of ddprun
 
 TEST_CASE("the background job of a script, SIGINT ignored, stops at once by SIGINT all the same") {
     Running::Options options;
-    // Much longer than the test: the grace must not be used up.
+    // The grace is much longer than the test, and must not be used up.
     options.arguments = {
         "--standalone",
         "--shutdown-timeout=3000",
@@ -114,7 +114,7 @@ TEST_CASE("the background job of a script, SIGINT ignored, stops at once by SIGI
 TEST_CASE("background children of a worker's shell, which ignore SIGINT and SIGQUIT, end soon") {
     for (const int signal : {SIGINT, SIGQUIT}) {
         const TempDir dir;
-        // Much longer than the test: the grace must not be used up.
+        // The grace is much longer than the test, and must not be used up.
         auto job = one_node(dir, {"--shutdown-timeout=3000"}, "tail -f /dev/null & echo up; wait");
         job.wait_for_line("up");
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three nodes: each has neighbours to ask. Tests probes, fences and keepers.
+// Probes, fences and keepers of three nodes, each of which has neighbours to probe.
 #include "rendezvous/base/limits.hpp"
 #include "tests/process/ddprun/http_get.hpp"
 #include "tests/process/ddprun/job.hpp"
@@ -17,7 +17,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// Much longer than the test: whatever happens earlier does not depend on the lease.
+/// This lease is much longer than the test, so nothing in the test depends on its end.
 const Words long_lease{
     "--rdzv-conf=last_call_timeout=60,keep_alive_interval=60,keep_alive_max_attempt=5"};
 
@@ -26,7 +26,7 @@ struct Daemon {
         program("ddprun-rendezvous"), {"--host=127.0.0.1", "--port=0", "--log-level=info"}};
     int port = process.wait_for_number("port=");
 
-    /// The server knows that their workers run, and which neighbours they reach.
+    /// Whether the server has reports that their workers run, and which neighbours they reach.
     bool has_running_nodes(std::size_t wanted) const {
         return holds_within(fact_timeout, [&] {
             const auto status = http_get("127.0.0.1:" + std::to_string(port), "/status");
@@ -54,7 +54,8 @@ struct Daemon {
 TEST_CASE("the workers of an agent that is stopped are dead before their ranks are given away") {
     const TempDir dir;
     Daemon daemon;
-    // If an agent was slow to answer when the round began, the stopped one is lost by its lease.
+    // If an agent was slow to answer when the round began, the stopped agent is lost only when its
+    // lease ends.
     const auto options = daemon.options(
         {"--nnodes=2:3", "--rdzv-conf=keep_alive_interval=5,keep_alive_max_attempt=4"});
     // A worker of a later round checks for workers of the first round.
@@ -103,7 +104,7 @@ TEST_CASE("answered probes keep nodes alive while the server is silent: no worke
     REQUIRE(daemon.has_running_nodes(3));
 
     daemon.process.signal(SIGSTOP);
-    // Longer than the fence of a node whose probes are not answered.
+    // Waits longer than the fence of a node whose probes are not answered.
     using std::chrono::milliseconds;
     const auto fence =
         std::chrono::duration_cast<milliseconds>(ddprun::limits::fence_after_silence);

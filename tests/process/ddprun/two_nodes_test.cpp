@@ -391,7 +391,7 @@ TEST_CASE("a daemon that is started again ends the round of a node that died wit
     CHECK(b.wait_for_code() == 128 + SIGKILL);
     Running daemon{program("ddprun-rendezvous"), daemon_options};
 
-    // A daemon that was itself stopped at the end of that time waits for it again.
+    // If the daemon was itself stopped at the end of that time, it waits that time once more.
     daemon.wait_for_line("did not come back after the server was started again", 2 * fact_timeout);
     a.wait_for_line("world 1 round 2");
     CHECK(a.wait_for_code() == 0);

@@ -37,8 +37,8 @@ std::string without_host(const std::string& text) {
     return std::regex_replace(text, std::regex{"\\([^()]*\\) (is|are)"}, "(HOST) $1");
 }
 
-/// Rank 1 never connects, rank 2 keeps waiting, rank 3 is connected; rank 0 waits for 2 s, once
-/// rank 2 waits, and ends when the file "end" exists.
+/// Rank 1 never connects, rank 2 waits all the time, and rank 3 is connected. When rank 2 waits,
+/// rank 0 waits for 2 s; it ends when the file "end" exists.
 std::string one_rank_is_missing(const TempDir& dir) {
     const auto folder = dir.path().string();
     const auto wait = stub_in_shell("wait_in_store");

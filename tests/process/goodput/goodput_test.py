@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""goodput_test.py BUILD SOURCE: a job whose rank 1 is killed: the phases of its time beside what the trainer itself has
-written down, and beside a clock outside. And jobs whose rounds make no progress."""
+"""goodput_test.py BUILD SOURCE: a job whose rank 1 is killed. Compares the phases of its time with
+what the trainer itself has recorded, and with an outside clock. Also tests jobs whose rounds make
+no progress."""
 import json
 import os
 import pathlib
@@ -12,11 +13,11 @@ import time
 BUILD, SOURCE = (pathlib.Path(path) for path in sys.argv[1:3])
 DDPRUN = BUILD / "bin" / "ddprun"
 HANG = 120  # seconds: only a hang takes that long
-# Seconds. An agent reads the pages each 100 ms, and the machine has other work to do.
+# Seconds. An agent reads the pages every 100 ms, and the machine also does other work.
 TOLERANCE = 0.5
 KILLED_AT, CHECKPOINT, SAVED_AT, LAST = 14, 4, 18, 22
 
-# Both ranks do each step together, as far as a sleep of the same length is that.
+# Both ranks do each step at about the same time, since a step is a sleep of the same length.
 TRAINER = """
 import os, signal, sys, time
 REPORT
@@ -70,7 +71,7 @@ def run(folder, report, *options):
 
 
 def log_of(folder):
-    """By round and what: when the first rank was there, and the last one."""
+    """By round and event: when the first and the last rank had it."""
     moments = {}
     for rank in (0, 1):
         for line in (folder / f"rank-{rank}").read_text().splitlines():
@@ -137,7 +138,8 @@ def a_pattern_without_a_group_is_a_usage_error():
 
 
 def rounds_of(folder, first_step):
-    """A job whose rounds each do ten steps and fail: its exit code, its last lines, and how many rounds there were."""
+    """Runs a job whose rounds each do ten steps and fail. Returns its exit code, its last lines,
+    and the number of rounds."""
     (folder / "train.py").write_text(
         "import os, sys\nfrom ddprun import report\nrestart = int(os.environ['TORCHELASTIC_RESTART_COUNT'])\n"
         f"open(sys.argv[1], 'a').write('x')\nbegin = {first_step}\n"

@@ -22,7 +22,7 @@ SAVED = 86
 
 
 class Stepper:
-    """Lets all ranks through when the last one has come."""
+    """Releases all ranks when the last one has arrived."""
 
     def __init__(self, path):
         self.listener = socket.socket(socket.AF_UNIX)
@@ -121,7 +121,7 @@ def free_port():
 
 
 def one_notice(build, source, seed):
-    """What kind of job and moment it was, and what was wrong; empty: nothing."""
+    """Returns the kind of job and moment, and what was wrong; empty: nothing."""
     choice = random.Random(seed)
     nodes = choice.choice([1, 2, 4])
     by_signal = choice.random() < 0.5
@@ -150,7 +150,8 @@ def one_notice(build, source, seed):
             codes = job.end()
             steps = job.saved()
             wrong = ""
-            # The last one counts: a rank that did not wait for the agreement has the others save once more.
+            # Only the last save counts: when a rank did not wait for the agreement, the others save
+            # once more.
             last = {saves[-1] if saves else None for saves in steps}
             if len(last) != 1 or None in last:
                 wrong = f"saved {steps}, exit codes {codes}"

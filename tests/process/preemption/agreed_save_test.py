@@ -19,7 +19,7 @@ def check(condition, text):
 
 
 def played(nodes, options, more, play, in_step=True):
-    """Exit codes, what was saved, and what the nodes wrote."""
+    """Exit codes, the saves, and what the nodes wrote."""
     with tempfile.TemporaryDirectory() as folder:
         job = Job(BUILD, SOURCE, folder, 7, nodes, in_step, options, {**STEPS, **more})
         try:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ddprun-rendezvous says of a command line that it does not understand.
+// The messages of ddprun-rendezvous about invalid command lines.
 #include "tests/process/support/running.hpp"
 #include "tests/process/support/wait.hpp"
 

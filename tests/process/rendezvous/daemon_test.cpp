@@ -216,7 +216,7 @@ TEST_CASE("a log that is not read delays no job") {
     agent.say_message(join);
     CHECK(std::holds_alternative<control::Welcome>(agent.hear_message()));
 
-    // Each is logged, and a pipe holds about a thousand lines.
+    // Each heartbeat is logged, and a pipe holds about a thousand lines.
     for (std::uint64_t seq = 1; seq <= 5000; ++seq) {
         agent.say_message(control::Heartbeat{seq});
         REQUIRE(std::get<control::HeartbeatAck>(agent.hear_message()).seq == seq);

@@ -35,7 +35,7 @@ std::string file_of(const TempDir& dir, const std::string& text, mode_t mode = 0
     return path;
 }
 
-/// What is wrong with it.
+/// The problem that is reported for the file.
 std::string problem_with(const std::string& path) {
     const auto read = tls::read_secret_file("--rdzv-secret-file", path);
     if (read) return {};
@@ -219,7 +219,8 @@ TEST_CASE("no link to the user's own file is followed when it is read again eith
 TEST_CASE("a file system that does not answer keeps no caller waiting, nor the end") {
     const TempDir dir;
     const auto path = file_of(dir, a_line);
-    // The kernel asks this test whether the new file may be opened; it does not answer.
+    // The kernel waits for this test's permission to open the new file, which the test does not
+    // give.
     const int questions = ::fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC, O_RDONLY);
     if (questions < 0) return skip("fanotify: " + system_code(errno).message());
     {

@@ -303,7 +303,7 @@ TEST_CASE(
     const auto key = little_endian(2) + "/k";
     const auto value = little_endian(1) + "v";
 
-    // Its SET begins like VALIDATE, and its GETNUMKEYS is one byte.
+    // In the older protocol SET begins like VALIDATE, and GETNUMKEYS is one byte.
     RawClient older(port);
     for (const char c : "\0"s + key + value)
         older.say({&c, 1});

@@ -160,7 +160,7 @@ static void misuse(ddprun_group* group, const ddprun_world* world) {
     EXPECT(ddprun_allocate(group, 0) == NULL);
 }
 
-/* All ranks in the opposite order, and then each by itself or in none. */
+/* Splits in the opposite order of ranks, and then into groups of one rank or none. */
 static void use_splits(ddprun_group* group, const ddprun_world* world) {
     ddprun_group* part = NULL;
     WORKS(ddprun_group_split(group, 5, -world->rank, &part));
@@ -215,7 +215,7 @@ static void disagree(ddprun_group* group) {
     ddprun_group_free(same);
 }
 
-/* Rank 0 waits in vain; when it has given up, the others come. */
+/* Rank 0 waits in vain; after its timeout the others make the call. */
 static void come_late(ddprun_group* group, ddprun_store* store, const ddprun_world* world) {
     int ranks[64] = {0};
     char* value = NULL;
@@ -233,8 +233,8 @@ static void come_late(ddprun_group* group, ddprun_store* store, const ddprun_wor
     } else {
         WORKS(ddprun_store_get(store, "c/timed out", 30000, &value, &bytes));
         ddprun_free(value);
-        /* The reason of rank 0 when it waited in the call, else only that it has given up: then
-           another thread of it was in the call when it did. */
+        /* The reason of rank 0 when rank 0 itself waited in the call. Otherwise only that it has
+         * timed out, because another of its threads was in the call at that time. */
         const int code = ddprun_barrier(same, NULL);
         EXPECT(code == DDPRUN_TIMEOUT || code == DDPRUN_PEER_LOST);
         EXPECT(

@@ -90,7 +90,7 @@ private:
     std::size_t count_;
 };
 
-/// Each block of four becomes its sum.
+/// Replaces each block of four by its sum.
 CUresult sum_blocks(const Gpu& gpu, CUdeviceptr data, unsigned count, CUstream stream) {
     std::array<void*, 2> arguments{&data, &count};
     return cuLaunchKernel(
@@ -229,7 +229,7 @@ TEST_CASE(
     for (int launch = 0; launch < 3; ++launch)
         CHECK(cuGraphLaunch(executable, first) == CUDA_SUCCESS);
     CHECK(cuStreamSynchronize(first) == CUDA_SUCCESS);
-    // Each launch: four of 4 x, the first becomes 0, four of 12 x.
+    // Each launch makes four of 4 x; the first becomes 0; then four of 12 x.
     CHECK(data.get() == std::vector<float>(4, 12.0F * 12.0F * 12.0F));
     CHECK(cuGraphExecDestroy(executable) == CUDA_SUCCESS);
 }

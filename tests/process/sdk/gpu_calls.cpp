@@ -90,7 +90,7 @@ void given_back_in_use(const ProcessGroup& on_gpu, const ProcessGroup&) {
     expect(is_over, "the device's work is over");
 }
 
-/// Launched before any of them is waited for.
+/// Launches several calls before it waits for any of them.
 void in_flight(const ProcessGroup& on_gpu, const ProcessGroup&) {
     constexpr std::size_t count = 100;
     const auto memory = on_gpu.allocate(3 * count * sizeof(float));

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 /// After a failure a rank's parameters are those of its last committed step, without any garbage;
 /// the exception has the number of that step.
 void check_what_is_left(Trainee& trainee, const ProcessGroup& on_cpu) {
-    // Compared with a world of one whose gradients are this world's averages, in the same order of
+    // Compares with a world of one whose gradients are this world's averages, in the same order of
     // additions.
     const auto committed = trainee.model().committed_steps();
     const auto ranks = on_cpu.size();
@@ -46,7 +46,7 @@ void check_what_is_left(Trainee& trainee, const ProcessGroup& on_cpu) {
     say("committed " + std::to_string(committed));
 }
 
-/// `body` fails, and so do later calls.
+/// Checks that `body` fails, and that later calls fail too.
 template <class Body>
 void expect_failure(Trainee& trainee, const ProcessGroup& on_cpu, const Body& body) {
     try {
@@ -125,7 +125,7 @@ void last_one_stops(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
 }
 
 /// As above, but the others have enqueued other work after the buckets, which ends when they have
-/// seen the failure.
+/// detected the failure.
 void own_work_goes_on(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     std::atomic<bool> is_done = false;
     Pair pair(on_gpu, on_cpu, small_buckets());

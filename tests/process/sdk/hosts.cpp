@@ -131,8 +131,8 @@ TEST_CASE(
     std::size_t turn = 0;
     for (const auto& call : call_names()) {
         CAPTURE(call);
-        // A busy machine may take any time in some attempts; a call that does not notice the loss
-        // takes long in all.
+        // A busy machine may delay some attempts; without detection of the loss every attempt takes
+        // long.
         long long quickest = 1'000'000;
         for (int i = 0; i < 4 || (quickest >= 1000 && i < 12); ++i, ++turn) {
             const auto& hosts = places[turn % std::size(places)];
@@ -296,7 +296,7 @@ TEST_CASE("sdk: a rank of another release on another host is named at once") {
     world.incarnation = "life";
     world.node_addr = "127.0.0.1";
     auto store = ddprun::Store::connect(world, 30s);
-    // All that a rank of an earlier release has in common with this one.
+    // The only key that a rank of an earlier release and this one have in common.
     store.set(ddprun::store_names::round("life", 0, 0) + "group1/host_of/1", "elsewhere");
     std::string error;
     try {

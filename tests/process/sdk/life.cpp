@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker reports to its launcher: why it ended, whether it saw the stop, its progress.
+// What a worker reports to its launcher: why it ended, whether it noticed the stop, its progress.
 #include "agent/report/error_file.hpp"
 #include "tests/process/support/left_behind.hpp"
 #include "tests/process/support/running.hpp"

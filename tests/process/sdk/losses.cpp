@@ -76,7 +76,7 @@ TEST_CASE("sdk: a rank killed in any call is named by the others of its host wit
     CAPTURE(seed);
     std::mt19937 random(seed);
     long long quickest = 1'000'000;
-    // A busy machine may take any time; a slow detection always takes long.
+    // A busy machine may delay some attempts; without quick detection every attempt takes long.
     for (int i = 0; i < 8 || (quickest >= bound && i < 40); ++i)
         quickest = std::min(quickest, slowest_notice(std::chrono::microseconds(random() % 20'000)));
     CHECK(quickest < bound);
@@ -88,8 +88,8 @@ TEST_CASE("sdk: in every kind of call, of 2 to 7 ranks, a killed rank is named b
     int turn = 0;
     for (const auto& call : call_names()) {
         CAPTURE(call);
-        // A busy machine may take any time in some attempts; a call that does not notice the loss
-        // takes long in all.
+        // A busy machine may delay some attempts; without detection of the loss every attempt takes
+        // long.
         long long quickest = 1'000'000;
         for (int i = 0; i < most_ranks - 1 || (quickest >= bound && i < 40); ++i, ++turn) {
             const int count = 2 + i % (most_ranks - 1);

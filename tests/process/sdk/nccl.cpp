@@ -116,7 +116,7 @@ TEST_CASE("nccl: a split is NCCL's own, without another id") {
         CAPTURE(workers.output(0));
         CHECK(codes == all_of(0, count));
         CHECK(mentions(gpus.calls(), "ncclCommSplit"));
-        // One of five has no color: its communicator is dropped, twice.
+        // With five ranks one has no color. It drops its communicator in each of the two splits.
         CHECK(count_of("ncclCommAbort", gpus.calls()) == (count == 5 ? 2 : 0));
     }
     const FakeGpus gpus;
@@ -417,7 +417,7 @@ TEST_CASE("nccl: what makes the backend unusable is named, a missing library wit
     const FakeGpus gpus;
     {
         Workers without_driver(1, {"endless"}, gpus.variables({{"LD_LIBRARY_PATH", ""}}));
-        // Where a driver is installed this rank would work.
+        // Where a driver is installed this rank would succeed.
         if (!std::filesystem::exists("/dev/nvidiactl")) {
             CHECK(without_driver.exit_code(0) == misused);
             CHECK(mentions(without_driver.output(0), "libcuda.so.1"));

@@ -14,7 +14,7 @@
 
 namespace ddprun::tests {
 
-/// From now on this process starts no thread: the system answers EAGAIN, as at RLIMIT_NPROC.
+/// From now on this process can start no thread: the system returns EAGAIN, as at RLIMIT_NPROC.
 inline void refuse_threads() {
     sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

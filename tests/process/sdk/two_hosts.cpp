@@ -142,8 +142,9 @@ TEST_CASE("sdk: when all ranks of a host die, those of the other name one of the
     if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
     Job job(2);
 
-    // Otherwise it would see the loss of the other rank and end by itself. It still may: the agent
-    // continues processes that it stops, and may be faster than the third signal.
+    // Rank 2 is stopped first: a running rank would detect the loss of the other and end by itself.
+    // It still may end so: the agent continues processes that it stops, and may be faster than the
+    // third signal.
     job.kill(2, SIGSTOP);
     job.kill(3, SIGKILL);
     REQUIRE((::kill(job.pids[2], SIGKILL) == 0 || errno == ESRCH));

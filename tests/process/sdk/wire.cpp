@@ -309,7 +309,7 @@ TEST_CASE("wire: another length in the same call, or a call that there is not, e
         CHECK(why_lost(one.run()) == "it has sent bytes of no call");
         CHECK(one.data == std::vector<std::int32_t>(1000, 1));
     }
-    // Bytes after the header are written no further than those of the expected call would be.
+    // Bytes after the header are written at most where those of the expected call would be.
     for (auto header : wrong) {
         header.count = 10;
         Alone one(Kind::broadcast, 10);
@@ -577,7 +577,7 @@ TEST_CASE("wire: connections of other programs are closed, and keep no rank from
     std::vector<Descriptor> others;
     for (int i = 0; i < 40; ++i) {
         auto other = caller_of(addresses[0]);
-        // Callers that are silent, that send an invalid greeting, or that do not know the token.
+        // Callers that are silent, send an invalid greeting, or do not have the token.
         struct {
             std::uint32_t version = 0x77697201;
             std::int32_t rank = 1;
@@ -603,7 +603,7 @@ TEST_CASE("wire: connections of other programs are closed, and keep no rank from
 TEST_CASE("wire: a peer that answers with another token is not one of the group") {
     auto meshes = listening(2);
     auto addresses = addresses_of(meshes);
-    // It got another rank's address.
+    // The address has a wrong token, as when it is another rank's.
     addresses[0].token.fill(9);
     std::thread other([&] {
         const auto outcome = meshes[0]->connect(addresses, {Mesh::Clock::now() + 1min, nothing});

@@ -109,7 +109,7 @@ ProcessGroup join(const World& world, std::chrono::milliseconds timeout = 10min)
         world, std::max<std::chrono::milliseconds>(timeout, start_up_timeout));
     if (timeout < start_up_timeout) await_all_ranks(world, store);
     auto group = create_group(world, store, timeout);
-    // At a limit of processes from then on.
+    // From here on this process can start no thread, as at a limit of processes.
     if (const auto* given = std::getenv("SDK_WORKER_THREADS"))
         if (std::string{given} == "refused") ddprun::tests::refuse_threads();
     return group;
@@ -284,7 +284,7 @@ std::vector<int> ranks_like(const World& world, int lowest) {
     return ranks;
 }
 
-/// Even and odd ranks in groups of their own, and some of these in smaller ones.
+/// Even and odd ranks in separate groups, and some of these in smaller ones.
 int sub_groups(const World& world) {
     const auto group = join(world);
     const auto mine = ranks_like(world, 0);
@@ -679,7 +679,7 @@ int refused_threads(const World& world) {
     };
     Indices all(5000);
     std::iota(all.begin(), all.end(), std::uint64_t{0});
-    // Not all of these threads are started before the first has its sample.
+    // Some of these threads are still being started when the first has its sample.
     ddprun::PrefetchingLoader<Indices> loader(all, load, {1, all.size(), all.size()});
     Indices loaded;
     while (const auto batch = loader.next())

@@ -52,7 +52,7 @@ int join_again(const std::string& init_method, int lives) {
     return 0;
 }
 
-/// Deeper than any stack; the compiler must not know.
+/// Deeper than any stack; volatile, so that the compiler cannot use its value.
 volatile int deep_enough = 1'000'000'000;
 
 int overflow(int depth) {

@@ -39,7 +39,7 @@ public:
     int exit_code(int rank);
     /// The exit codes of all ranks, in order: "0 0 137".
     std::string exit_codes();
-    /// Everything the rank has written to both outputs. Requires: `exit_code(rank)` was asked.
+    /// Everything the rank has written to both outputs. Requires: `exit_code(rank)` was called.
     const std::string& output(int rank) const { return ranks_[index(rank)].output; }
 
 private:

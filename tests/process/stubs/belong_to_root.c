@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A set-user-id program that only root may kill: becomes root entirely, ignores SIGTERM,
-// prints "ready PID" and stays. Prints "not root" and leaves where set-user-id has no effect.
+// A set-user-id program that only root may kill: becomes root entirely, ignores SIGTERM, prints
+// "ready PID" and stays. Where set-user-id has no effect, it prints "not root" and exits.
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>

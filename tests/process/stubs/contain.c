@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// contain PROGRAM [ARGUMENTS...]: runs a program as process 1 of a pid namespace, hands on what
-// signals this process gets, as `docker run` and `docker stop` do, and ends as the program does.
+// contain PROGRAM [ARGUMENTS...]: runs a program as process 1 of a pid namespace, forwards the
+// signals that this process gets, as `docker run` and `docker stop` do, and ends as the program
+// does.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>

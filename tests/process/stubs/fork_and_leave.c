@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fork_and_leave [stay]: starts a grandchild that leaves for a session of its own, holds every
-// descriptor and ignores what can be ignored. Prints "grandchild PID" and then leaves, or stays.
+// fork_and_leave [stay]: starts a grandchild in a session of its own, which holds every descriptor
+// and ignores all signals that it can. Prints "grandchild PID" and then exits, or stays.
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts a child that stays in this session, in a group of its own, prints "child PID" and leaves.
+// Starts a child that stays in this session, in its own group, prints "child PID" and exits.
 #include <stdio.h>
 #include <unistd.h>
 

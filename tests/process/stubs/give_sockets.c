@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// give_sockets KIND... -- PROGRAM ARGUMENT...: becomes the program, with one descriptor of each kind from 3
-// on and the variables LISTEN_PID and LISTEN_FDS, as from a service manager. For each "tcp" a line "port N".
+// give_sockets KIND... -- PROGRAM ARGUMENT...: becomes the program, with one descriptor of each
+// kind from 3 on and the variables LISTEN_PID and LISTEN_FDS, as from a service manager. Prints a
+// line "port N" for each "tcp".
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // refuse SYSTEM_CALL PROGRAM [ARGUMENTS...]: runs a program under a filter that refuses this call
-// with EPERM, as containers do; clone3 with ENOSYS. With -eperm or -enosys behind it: with that.
-// inet6: sockets of that family, as a kernel without IPv6.
+// with EPERM, as containers do; clone3 with ENOSYS. SYSTEM_CALL-eperm and SYSTEM_CALL-enosys select
+// the error. SYSTEM_CALL inet6 refuses sockets of that family, as a kernel without IPv6 does.
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -34,7 +34,8 @@ static unsigned number_of(const char* name) {
 
 static unsigned error_of(const char* name) {
     const char* error = strchr(name, '-');
-    // What glibc itself falls back on, and what newer containers answer for this call.
+    // glibc falls back on another call only after ENOSYS, and newer containers return it for this
+    // call.
     if (error == NULL) return strcmp(name, "clone3") == 0 ? ENOSYS : EPERM;
     return strcmp(error, "-enosys") == 0 ? ENOSYS : EPERM;
 }
@@ -43,7 +44,7 @@ int main(int argc, char** argv) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3),
-        // Its first argument, where that counts.
+        // Loads the call's first argument for inet6; otherwise the call's number again.
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints "waiting PID" and is in state D from then on: the parent of a vfork waits, and no signal
-// but a deadly one interrupts it, until the child has ended.
+// Prints "waiting PID" and is in state D from then on: the parent of a vfork waits, and only a
+// fatal signal interrupts it, until the child has ended.
 #define _DEFAULT_SOURCE
 #include <stdio.h>
 #include <unistd.h>

@@ -3,8 +3,9 @@
 //
 //   wait_in_store KEY SECONDS [FILE]
 //
-// Prints "waiting"; without the key after SECONDS cancels, prints "timed out" and ends with 1 once
-// there is FILE. With the key it ends with 0. KEY "" waits for nothing: connected, it stays.
+// Prints "waiting". If the key is set, it ends with 0. If the key is not set after SECONDS, it
+// cancels, prints "timed out", and ends with 1 once FILE exists. With KEY "" it waits for no key
+// and stays connected.
 #include <netdb.h>
 #include <poll.h>
 #include <stdint.h>

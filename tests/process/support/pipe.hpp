@@ -31,7 +31,7 @@ public:
         ends_[1] = -1;
     }
 
-    /// Until the other end is closed everywhere. Requires: the write end here is closed.
+    /// Reads until the other end is closed everywhere. Requires: the write end here is closed.
     std::string read_all() const {
         std::string text;
         std::array<char, 4096> bytes;

@@ -22,11 +22,11 @@ public:
     static bool can_connect(std::uint16_t port, const std::string& address = "127.0.0.1");
 
     RawClient& say(std::string_view bytes);
-    /// Exactly so many bytes; fewer if the server ends the connection first.
+    /// Returns this many bytes; fewer if the server ends the connection first.
     std::string hear(std::size_t bytes);
     /// Everything until the server ends the connection.
     std::string hear_to_the_end();
-    /// The connection ended by a reset, not in order.
+    /// Whether the connection was ended by a reset.
     bool was_reset() const { return was_reset_; }
     /// Ends the sending direction; the other one stays open.
     void end_of_speech();
@@ -36,7 +36,7 @@ public:
     /// The next control frame. Throws if there is none.
     control::ServerMessage hear_message();
 
-    /// This end, as an agent reports it: "127.0.0.1:51234".
+    /// The address of this end, as an agent reports it: "127.0.0.1:51234".
     std::string socket_addr() const;
 
 private:

@@ -53,7 +53,7 @@ public:
 
     pid_t pid() const { return pid_; }
 
-    /// To the program alone, as `kill PID` would.
+    /// Sends the signal to the program alone, as `kill PID` would.
     void signal(int number) const;
     /// Types on the pseudo-terminal.
     void type(const std::string& text) const;
@@ -62,7 +62,7 @@ public:
     /// The pseudo-terminal, for looking at its modes.
     int terminal() const { return terminal_; }
 
-    /// Waits for the first line of stdout or stderr that matches the ECMAScript pattern and that no
+    /// Waits for a line of stdout or stderr that matches the ECMAScript pattern: the first that no
     /// earlier call has returned, whatever the order of the lines. Lines are returned without their
     /// end.
     std::string wait_for_line(
@@ -72,7 +72,7 @@ public:
         const std::string& words, std::chrono::milliseconds deadline = fact_timeout);
 
     agent::WorkerExit wait_for_exit(std::chrono::milliseconds deadline = fact_timeout);
-    /// The value of $? in a shell.
+    /// Waits for the end, and returns the value of $? in a shell.
     int wait_for_code(std::chrono::milliseconds deadline = fact_timeout);
     bool has_exited();
 

@@ -10,7 +10,8 @@ namespace ddprun::test {
 /// ever takes this long, however busy the machine.
 inline constexpr std::chrono::seconds fact_timeout{30};
 
-/// For facts without a notification (a process is gone, a file has appeared): checks repeatedly.
+/// Waits for a fact without a notification (a process is gone, a file has appeared): checks
+/// repeatedly.
 template <class Fact>
 bool holds_within(std::chrono::milliseconds deadline, Fact fact) {
     const auto until = std::chrono::steady_clock::now() + deadline;

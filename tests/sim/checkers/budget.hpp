@@ -67,9 +67,9 @@ private:
     }
 
     int max_restarts_;
-    /// After these exit codes there is no restart.
+    /// Exit codes after which there is no restart.
     std::vector<int> final_codes_;
-    /// By run id: incarnation and round.
+    /// Failed rounds by run id: incarnation and round.
     std::map<std::string, std::set<std::pair<std::string, int>>> failed_;
 };
 

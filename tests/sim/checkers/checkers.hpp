@@ -33,7 +33,7 @@ public:
         if (is_elected_) endings_.on_worker_started(fact, complaints_);
         saves_.on_worker_started(fact);
     }
-    /// Servers are elected: also checks the invariants of elections.
+    /// Called when servers are elected: also checks the invariants of elections.
     void expect_election() { is_elected_ = true; }
     void on_elected(const ElectedSeen& fact) { leaders_.on_elected(fact, complaints_); }
     void on_act(const ActSeen& fact) { leaders_.on_act(fact, complaints_); }
@@ -71,7 +71,7 @@ public:
         if (is_no_signal_due_)
             complaints_.push_back(worker + " is signalled although only the leader has changed");
     }
-    /// Reports something that no other checker sees.
+    /// Reports something that no other checker detects.
     void complain(std::string what) { complaints_.push_back(std::move(what)); }
 
     const Complaints& complaints() const { return complaints_; }

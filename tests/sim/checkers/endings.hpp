@@ -33,7 +33,8 @@ public:
         member_of_.erase(fact.host);
     }
 
-    /// The member was lost by a leader that knows the end of the job: it was a member then.
+    /// A leader that has the end of the job has counted this member as lost, so it was a member
+    /// then.
     void on_lost(const LostSeen& fact) {
         if (ended_.contains(fact.incarnation)) turned_away_.insert({fact.host, fact.incarnation});
     }

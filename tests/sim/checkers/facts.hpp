@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-/// The facts that the checkers see, from outside of the machines. Each checker has its own small
-/// model and complains when a fact contradicts it; none of them uses the code under test.
+/// The facts that checkers get, observed from outside of the machines. Each checker has its own
+/// small model and complains when a fact contradicts it; none of them uses the code under test.
 namespace ddprun::sim {
 
 struct WorkerStarted {

@@ -9,7 +9,7 @@
 
 namespace ddprun::sim {
 
-/// Invariant 6: two jobs on one server never see each other.
+/// Invariant 6: two jobs on one server are isolated from each other.
 class Isolation {
 public:
     void on_worker_started(const WorkerStarted& fact, Complaints& complaints) {

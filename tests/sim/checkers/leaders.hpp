@@ -11,8 +11,8 @@
 
 namespace ddprun::sim {
 
-/// With elected servers: an epoch has one leader, epochs only grow, and a server acts only while it
-/// owns the leader's key in etcd, so never two at the same time.
+/// With elected servers: an epoch has one leader, and epochs only grow. A server acts only while it
+/// owns the leader's key in etcd, so two servers never act at the same time.
 class Leaders {
 public:
     void on_elected(const ElectedSeen& fact, Complaints& complaints) {

@@ -6,7 +6,7 @@
 namespace ddprun::sim {
 
 /// No moment of a job is counted twice, whichever servers it had: the phases of its result together
-/// are not longer than the history. `Server` checks that no moment is left out.
+/// are not longer than the history. `Server` checks that each moment is counted.
 class Ledgers {
 public:
     static void on_result(const ResultSeen& fact, Complaints& complaints) {

@@ -8,8 +8,8 @@
 
 namespace ddprun::sim {
 
-/// Half of invariant 5: every node that gets a job's result gets the same one, members with the
-/// text of the failed worker, and exits with the exit code in it.
+/// Half of invariant 5: every node that gets a job's result gets the same one, and exits with its
+/// exit code. Members also get the text of the failed worker.
 class Outcomes {
 public:
     void on_result(const ResultSeen& fact, Complaints& complaints) {

@@ -77,7 +77,7 @@ private:
         Same same;
         std::map<int, std::string> ranks;
         std::map<int, std::string> group_ranks;
-        /// All workers have arrived in its store.
+        /// Whether all workers have arrived in its store.
         bool is_complete = false;
     };
     int node_unit_;

@@ -31,9 +31,9 @@ public:
         living_[{fact.host, fact.pid}] = fact;
     }
 
-    /// A restarted daemon learns its jobs from their nodes. Nodes that join before any node of an
-    /// old job has come back begin another job (docs/coordinator-decisions.md): the workers of the
-    /// old job have ended by the fence of their nodes, which is within the lease.
+    /// A restarted daemon gets its jobs from their nodes. If nodes join before any node of an old
+    /// job has come back, they begin another job (docs/coordinator-decisions.md). The workers of
+    /// the old job have ended by the fence of their nodes, which is within the lease.
     void on_daemon_replaced(Instant now, Duration lease) {
         for (const auto& [worker, fact] : living_)
             unknown_until_[worker] = now + lease;

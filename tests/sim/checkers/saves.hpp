@@ -12,8 +12,8 @@
 
 namespace ddprun::sim {
 
-/// When a job's result says that every rank has saved, then every rank has, and the step that each
-/// saved last is the same.
+/// When a job's result states that every rank has saved, every rank must have saved, and the last
+/// saved step must be the same on all ranks.
 class Saves {
 public:
     void on_worker_started(const WorkerStarted& fact) {

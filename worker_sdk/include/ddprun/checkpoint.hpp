@@ -14,9 +14,9 @@
 
 namespace ddprun {
 
-/// Says that a tensor is a part of a larger one: its elements are those from `begin` on of the
-/// `whole_count` elements of the whole. With a `whole_count` of 0 the tensor is no part. The files
-/// of a `ShardedFolder` have parts.
+/// Marks a tensor as a part of a larger one, which has `whole_count` elements: the part's elements
+/// are those of the whole from index `begin` on. With a `whole_count` of 0 the tensor is not a
+/// part. The files of a `ShardedFolder` contain parts.
 struct PartOfTensor {
     std::uint64_t begin = 0;
     std::uint64_t whole_count = 0;
@@ -83,14 +83,14 @@ struct Checkpoint {
     /// Adds a list of floats without copying it: the memory must stay valid and unchanged until
     /// `CheckpointFolder::save` has returned. (`CheckpointWriter::save` copies it.)
     void add_view(std::string name, const float* values, std::size_t count);
-    /// The same for another element type.
+    /// Like `add_view`, for another element type.
     void add_view_raw(std::string name, const void* values, std::size_t count, ElementType type);
 
     /// Null when there is no tensor of that name; views are not searched.
     const Tensor* find(const std::string& name) const;
 
-    /// Each throws Error, with the name, when the tensor or text is missing or has another type or
-    /// count.
+    /// Each of these throws Error, which names the tensor or text, when it is missing or has
+    /// another type or count.
     void copy_to(const std::string& name, float* values, std::size_t count) const;
     std::int64_t integer(const std::string& name) const;
     double real(const std::string& name) const;
@@ -98,8 +98,8 @@ struct Checkpoint {
 };
 
 /// Computes the round to write into checkpoints. A job that is started again counts its rounds from
-/// 0; this number continues from the resumed checkpoint's, so that it grows over the whole life of
-/// a folder and the last write is the newest.
+/// 0. The round computed here continues from that of the resumed checkpoint: it grows over the
+/// whole life of a folder, so that the last write is the newest.
 class CheckpointRound {
 public:
     /// `resumed` is the checkpoint this run resumes from, or null. Only the rank that writes needs
@@ -120,9 +120,9 @@ private:
 /// A folder of one run's checkpoints, with one writer at a time (rank 0).
 ///
 /// A checkpoint exists whole or not at all: it is written under a temporary name, flushed to the
-/// disk, renamed, and the folder is flushed. A file that is damaged nevertheless is detected by its
-/// checksum, and the one before it is used. This class makes no collective call, so a slow save
-/// delays no other rank.
+/// disk and renamed, and the folder is flushed. If a file is damaged nevertheless, its checksum
+/// shows it, and the checkpoint before it is used. This class makes no collective call, so a slow
+/// save delays no other rank.
 class CheckpointFolder {
 public:
     /// Keeps the `keep` newest checkpoints, at least 1, and always the one just written. The
@@ -131,10 +131,10 @@ public:
 
     const std::string& path() const { return path_; }
 
-    /// Creates the folder when there is none, writes, then removes all but the `keep` newest
-    /// checkpoints and the unfinished files of earlier writers. Returns the file's path. Needs no
-    /// memory for the values. Throws Error with path and reason; the earlier checkpoints are then
-    /// still there. Throws UsageError for a checkpoint that is invalid, or has no round.
+    /// Creates the folder if it does not exist, writes the file, then removes all but the `keep`
+    /// newest checkpoints and the unfinished files of earlier writers. Returns the file's path.
+    /// Does not copy the values. Throws Error with path and reason; the earlier checkpoints are
+    /// then still there. Throws UsageError for a checkpoint that is invalid, or has no round.
     std::string save(const Checkpoint& checkpoint) const;
 
     struct Found {
@@ -148,9 +148,9 @@ public:
     std::optional<Found> newest(std::vector<std::string>* passed_over = nullptr) const;
     /// The same, but reads the values of these tensors directly into their targets, so that the
     /// model is not in memory twice. The file is first read once to check it, without keeping it:
-    /// targets are written only from a whole file that has all of them with their counts and types.
-    /// Throws Error, and writes nothing, when the newest whole file does not. When the second
-    /// reading fails, it throws Error and the targets are partly written.
+    /// targets are written only from a whole file that has all of them, with their counts and
+    /// types. If the newest whole file does not have them, this throws Error and writes nothing. If
+    /// the second reading fails, it throws Error and the targets are partly written.
     std::optional<Found> newest(
         const std::vector<TensorTarget>& targets,
         std::vector<std::string>* passed_over = nullptr) const;
@@ -162,7 +162,7 @@ private:
 
 /// Reads one file. Throws Error when it cannot be read, is no checkpoint, is cut short or damaged.
 Checkpoint read_checkpoint(const std::string& path);
-/// The same with targets, as in `CheckpointFolder::newest`.
+/// Reads one file into targets, as `CheckpointFolder::newest` does.
 Checkpoint read_checkpoint(const std::string& path, const std::vector<TensorTarget>& targets);
 
 }  // namespace ddprun

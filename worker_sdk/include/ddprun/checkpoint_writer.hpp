@@ -11,8 +11,8 @@ namespace ddprun {
 /// Writes checkpoints on its own thread, so that training continues during the write.
 ///
 /// At most two checkpoints are in memory: the one being written and the newest one waiting. When
-/// the disk is too slow, each save replaces the checkpoint that is still waiting. Called by one
-/// thread; no other writer uses the folder meanwhile (rank 0 writes).
+/// the disk is too slow, each save replaces the checkpoint that is still waiting. All calls come
+/// from one thread. No other writer may use the folder meanwhile: only rank 0 writes.
 class CheckpointWriter {
 public:
     explicit CheckpointWriter(CheckpointFolder folder);
@@ -23,8 +23,8 @@ public:
     CheckpointWriter(const CheckpointWriter&) = delete;
     CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-    /// Takes the value and returns at once. Throws Error when an earlier checkpoint could not be
-    /// written (once; the checkpoint given here is queued all the same).
+    /// Queues the checkpoint and returns at once. Throws Error once when an earlier checkpoint
+    /// could not be written; the checkpoint of this call is queued nevertheless.
     void save(Checkpoint checkpoint);
 
     /// Waits until every checkpoint saved so far is written or dropped. Returns the path of the

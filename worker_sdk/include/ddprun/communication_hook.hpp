@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-/// A contiguous run of gradients that are reduced together. On nccl it is in GPU memory,
-/// and complete there.
+/// A contiguous run of gradients that are reduced together. On nccl it is in GPU memory, and its
+/// gradients are complete when the hook is called.
 struct GradientBucket {
     std::size_t index = 0;
     float* data = nullptr;

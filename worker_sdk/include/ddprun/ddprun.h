@@ -41,10 +41,10 @@ typedef enum ddprun_status {
 /* The text of this thread's last error: one or two lines. Valid until its next error. */
 const char* ddprun_last_error(void);
 
-/* More about the same error, this thread's last.
+/* More about the last error of this thread.
  *
- * Which ranks of the group are gone (DDPRUN_PEER_LOST) or late (DDPRUN_TIMEOUT): writes up to
- * `room` of them and returns how many there are, 1024 at most; 0 when they are not known. */
+ * Which ranks of the group are gone (DDPRUN_PEER_LOST) or late (DDPRUN_TIMEOUT). Writes up to
+ * `room` ranks and returns how many there are, 1024 at most; 0 when they are not known. */
 size_t ddprun_last_error_ranks(int* ranks, size_t room);
 /* DDPRUN_PEER_LOST: the round of the group; -1 when it is the store that is gone. */
 int ddprun_last_error_round(void);
@@ -78,10 +78,10 @@ typedef struct ddprun_world {
     char store_file[4096];
 } ddprun_world;
 
-/* `init_method`: NULL or "env://" (the launcher's variables; none of them: a world of one),
- * "tcp://HOST:PORT?rank=R&world_size=W", "file:///SHARED/PATH?rank=R&world_size=W". Without rank
- * and world_size they are read from the environment: the launcher's, mpirun's or srun's variables.
- */
+/* `init_method`: NULL or "env://" (reads the launcher's variables; if none is set, the world has
+ * one rank), "tcp://HOST:PORT?rank=R&world_size=W", "file:///SHARED/PATH?rank=R&world_size=W".
+ * Without rank and world_size they are read from the environment: the launcher's, mpirun's or
+ * srun's variables. */
 int ddprun_init(const char* init_method, ddprun_world* world);
 
 /* ---- Store ------------------------------------------------------------------------------- */
@@ -91,9 +91,9 @@ int ddprun_init(const char* init_method, ddprun_world* world);
  */
 typedef struct ddprun_store ddprun_store;
 
-/* Tries for `timeout_ms`. Without a launcher: a store inside this process. */
+/* Tries to connect for `timeout_ms`. Without a launcher the store is inside this process. */
 int ddprun_store_connect(const ddprun_world* world, int64_t timeout_ms, ddprun_store** store);
-/* Another connection to the same store, for a thread of its own. */
+/* Opens another connection to the same store, for use by another thread. */
 int ddprun_store_reconnect(const ddprun_store* store, int64_t timeout_ms, ddprun_store** other);
 /* Another handle to the same connection. */
 int ddprun_store_share(const ddprun_store* store, ddprun_store** other);
@@ -162,9 +162,9 @@ typedef int ddprun_type;
 enum { DDPRUN_SUM = 0, DDPRUN_AVERAGE = 1, DDPRUN_MIN = 2, DDPRUN_MAX = 3, DDPRUN_PRODUCT = 4 };
 typedef int ddprun_op;
 
-/* Every rank of the world calls it. `store`: of the same round, or NULL: the group opens its own
- * connection. `timeout_ms`: for connecting to the peers, and for each collective; 0 is ten minutes.
- */
+/* Every rank of the world calls it. `store` is a store of the same round, or NULL; then the group
+ * opens its own connection. `timeout_ms` limits the time to connect to the peers, and each
+ * collective; 0 means ten minutes. */
 int ddprun_group_create(
     const ddprun_world* world,
     const ddprun_store* store,
@@ -191,8 +191,8 @@ void ddprun_group_abort(ddprun_group* group);
 
 /* The GPU that holds the buffers, by its CUDA device number; -1 when they are in host memory. */
 int ddprun_group_device(const ddprun_group* group);
-/* On DDPRUN_NCCL: each later call begins after the work that is in this cudaStream_t when it is
- * launched. NULL, the default: it begins at once, so buffers must be ready. */
+/* On DDPRUN_NCCL: each later call begins after the work that is in this cudaStream_t at the time of
+ * the call. With NULL, the default, a call begins at once, so its buffers must be ready. */
 int ddprun_group_use_stream(ddprun_group* group, void* stream);
 
 /* Zeroed memory of the backend's fastest kind, whole pages; it may outlive the group. NULL: out of
@@ -221,8 +221,8 @@ int ddprun_all_reduce(
     ddprun_type type,
     ddprun_op op,
     ddprun_work** work);
-/* Not in place: `input` stays as it is. On the cpu it is copied first. `input` may be `output`;
- * else they do not overlap. */
+/* Not in place: `input` is not changed. On the cpu it is copied first. `input` may be equal to
+ * `output`; otherwise they must not overlap. */
 int ddprun_all_reduce_to(
     ddprun_group* group,
     const void* input,
@@ -288,8 +288,8 @@ int ddprun_all_gather_v(
     const size_t* counts,
     ddprun_type type,
     ddprun_work** work);
-/* `input_counts[r]` elements go to rank r, `output_counts[r]` come from it; parts lie one behind
- * the other in the order of ranks. The lists are copied. */
+/* `input_counts[r]` elements go to rank r, `output_counts[r]` come from it; parts are contiguous,
+ * in the order of ranks. The lists are copied. */
 int ddprun_all_to_all_v(
     ddprun_group* group,
     const void* input,
@@ -311,11 +311,11 @@ int ddprun_barrier(ddprun_group* group, ddprun_work** work);
 
 /* ---- Stop and progress -------------------------------------------------------------------- */
 
-/* 1 when a stop was announced (see ddprun/stop.hpp), else 0. `left_ms`, unless NULL: the time until
- * the launcher kills this process; 0 when it has passed, -1 when it is not known. */
+/* Returns 1 when a stop was announced (see ddprun/stop.hpp), else 0. Unless NULL, `left_ms` gets
+ * the time until the launcher kills this process; 0 when it has passed, -1 when it is not known. */
 int ddprun_should_stop(int64_t* left_ms);
 
-/* Publishes this worker's step, to its agent and readable by other processes (see
+/* Publishes this worker's step to its agent, and to other processes that read it (see
  * ddprun/progress.hpp). Costs some tens of nanoseconds; the first call, or ddprun_set_phase,
  * connects to the agent. */
 void ddprun_report_progress(uint64_t step);
@@ -331,12 +331,12 @@ typedef enum ddprun_phase {
     DDPRUN_PHASE_DATA = 6
 } ddprun_phase;
 
-/* Publishes it to the agent, for /status and the report of a failed job. Returns the phase before,
- * to be set again. Any thread; of the process, not of the thread. */
+/* Publishes the phase of this process (not of the thread) to the agent, for /status and the report
+ * of a failed job. Returns the previous phase, so that the caller can restore it. Any thread. */
 ddprun_phase ddprun_set_phase(ddprun_phase phase);
 
-/* 1 when every rank is to save this step, since a node is about to be taken away; once, and in the
- * same step on each rank (see ddprun/stop.hpp). Else 0. */
+/* Returns 1 when every rank must save this step, because a node is about to be taken away: once,
+ * and in the same step on each rank (see ddprun/stop.hpp). Otherwise returns 0. */
 int ddprun_should_save(uint64_t step);
 /* The save for which ddprun_should_save(step) was 1 is complete. Any other step has no effect. */
 void ddprun_saved(uint64_t step);

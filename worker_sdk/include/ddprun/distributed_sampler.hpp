@@ -19,11 +19,11 @@ namespace ddprun {
 ///
 /// Ranks of different speed: with `shares` a step takes the next sum(shares) elements of the order.
 /// Rank r gets shares[r] consecutive elements, in the order of ranks. The last step of an epoch
-/// divides what is left by the shares. Every sample is used once, without padding, even when the
-/// shares or the world size change between two steps. Each rank's gradient is then the mean over
-/// its own number of samples: multiply it by (its samples * R / samples of the step) for the mean
-/// over all. In the last step a rank may have no sample and thus one step fewer than the others:
-/// use the `Reducer`'s uneven inputs and `join`, or `drop_last`.
+/// divides the remaining elements in proportion to the shares. Every sample is used once, without
+/// padding, even when the shares or the world size change between two steps. Each rank's gradient
+/// is then the mean over its own samples: multiply it by (its samples * R / samples of the step)
+/// for the mean over all. In the last step a rank may have no sample and thus one step fewer than
+/// the others: use the `Reducer`'s uneven inputs and `join`, or `drop_last`.
 ///
 /// A plain value without clock, random source or communication; any thread may own it.
 class DistributedSampler {

@@ -22,8 +22,8 @@ inline float float_of(std::uint32_t bits) {
 
 }  // namespace float16_detail
 
-/// The upper half of a float: its range, 8 bits of precision. Only for keeping and sending; compute
-/// in float. Rounded to nearest, ties to even. Has the usual bfloat16 layout.
+/// The upper half of a float: the same range, but 8 bits of precision. Only for storing and
+/// sending; compute in float. Rounded to nearest, ties to even. Has the usual bfloat16 layout.
 struct BFloat16 {
     std::uint16_t bits = 0;
 
@@ -42,8 +42,8 @@ struct BFloat16 {
     }
 };
 
-/// IEEE half precision: 11 bits of precision, up to 65504. Only for keeping and sending; compute in
-/// float. Rounded to nearest, ties to even; too large becomes infinity.
+/// IEEE half precision: 11 bits of precision, up to 65504. Only for storing and sending; compute in
+/// float. Rounded to nearest, ties to even; larger values become infinity.
 struct Float16 {
     std::uint16_t bits = 0;
 

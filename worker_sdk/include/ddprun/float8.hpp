@@ -35,8 +35,8 @@ struct Layout {
         if (size >= decoded(most)) return sign | most;
         const int power = size == 0 ? 1 - bias : std::ilogb(size);
         const int exponent = power < 1 - bias ? 1 - bias : power;
-        // In units of the last place, including the bit before the point: when rounding carries,
-        // the carry increments the exponent, which is correct.
+        // Counts in units of the last place, including the bit before the point. When rounding
+        // carries, the carry increments the exponent, which is correct.
         const float units = std::ldexp(size, mantissa_bits - exponent);
         const int whole = static_cast<int>(units);
         const float rest = units - static_cast<float>(whole);
@@ -49,8 +49,8 @@ struct Layout {
 }  // namespace float8_detail
 
 /// 8 bits with 4 of exponent: up to 448, 4 bits of precision, a NaN and no infinity ("e4m3fn").
-/// Only for keeping and sending; compute in float. Rounded to nearest, ties to even; larger values
-/// become the largest, as in CUDA.
+/// Only for storing and sending; compute in float. Rounded to nearest, ties to even; larger values
+/// become the largest finite one, as in CUDA.
 struct Float8E4M3 {
     using Layout = float8_detail::Layout<3, 7, 0x7e, false>;
     std::uint8_t bits = 0;

@@ -15,9 +15,9 @@ struct Sgd {
     float momentum = 0.9F;
 };
 
-/// As PyTorch's AdamW: weight decay acts on the value directly, not through the gradient.
+/// PyTorch's AdamW: weight decay acts on the value directly, not through the gradient.
 struct AdamW {
-    /// How much of the running averages of gradients and squared gradients a step keeps.
+    /// The share of the running averages of gradients and squared gradients that a step keeps.
     float first_rate = 0.9F;
     float second_rate = 0.999F;
     float epsilon = 1e-8F;

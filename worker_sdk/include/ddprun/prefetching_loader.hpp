@@ -57,7 +57,7 @@ public:
 
     struct Options {
         std::size_t batch_size = 1;
-        /// How many batches at most are loaded or being loaded besides the one in use.
+        /// The most batches that are loaded or being loaded, besides the one in use.
         std::size_t ahead = 2;
         std::size_t threads = 1;
     };

@@ -43,7 +43,7 @@ class ProcessGroup {
 public:
     struct Options {
         Backend backend = Backend::automatic;
-        /// Limits the connection set-up to the peers, and each collective. Above 0.
+        /// Limits the connection set-up to the peers, and each collective. Must be above 0.
         std::chrono::milliseconds timeout = std::chrono::minutes(10);
     };
 
@@ -200,7 +200,7 @@ public:
     /// the call. With null, the default, a call begins at once, so its buffers must be ready.
     void use_stream(void* stream) const { throw_if(ddprun_group_use_stream(handle(), stream)); }
 
-    /// For element types that are known only at run time.
+    /// Calls for element types that are known only at run time.
     Work all_reduce_raw(void* data, std::size_t count, ElementType type, Op op) const;
     Work all_reduce_to_raw(
         const void* input, void* output, std::size_t count, ElementType type, Op op) const;

@@ -17,7 +17,7 @@ namespace ddprun {
 ///
 ///   0   0x31474f5250504444 ("DDPPROG1")
 ///   8   the step of the last report
-///   16  when it was made: nanoseconds of CLOCK_BOOTTIME; 0 before the first one
+///   16  when that report was made: nanoseconds of CLOCK_BOOTTIME; 0 before the first one
 ///
 /// The file vanishes with the process. Under ddprun the agent also has the step, in its own page,
 /// and shows it in `/status` and in the report of a failed job.
@@ -34,8 +34,8 @@ enum class PhaseKind {
     data = DDPRUN_PHASE_DATA,
 };
 
-/// Sets this process's phase while the object lives; the destructor restores the phase before. The
-/// agent shows the phase in `/status` and in the report of a failed job. Any thread may use it;
+/// Sets this process's phase while the object exists; the destructor restores the previous phase.
+/// The agent shows the phase in `/status` and in the report of a failed job. Any thread may use it;
 /// phases nest. When an exception leaves the scope, the phase in which it was thrown stays set, for
 /// the report.
 class Phase {

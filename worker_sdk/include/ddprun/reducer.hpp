@@ -29,10 +29,9 @@ namespace ddprun {
 /// throws the same error.
 ///
 /// On an nccl group everything is in GPU memory (Placement's pointers too, and hooks get such
-/// pointers), and calls only enqueue: the program's work goes into one stream, given by
-/// `ProcessGroup::use_stream` (none: the legacy default stream), the reduction runs in the
-/// reducer's own stream, and the streams wait for each other where the program would wait. So
-///
+/// pointers), and calls only enqueue. The program's work goes into one stream, given by
+/// `ProcessGroup::use_stream` (none: the legacy default stream). The reduction runs in the
+/// reducer's own stream. The streams wait for each other where the program would wait. So
 ///   group.use_stream(stream);
 ///   for each step:  zero_gradients(); enqueue forward and backward, calling mark_ready(i) when
 ///                   what makes grad(i) is enqueued; step([&] { enqueue the optimizer })
@@ -55,9 +54,9 @@ public:
         /// communication starts early.
         std::size_t first_bucket_bytes = std::size_t{1} << 20;
         std::size_t bucket_bytes = std::size_t{25} << 20;
-        /// For models whose backward pass is not in the reverse order of the parameters: after the
+        /// For models whose backward pass is not in the reverse order of the parameters. After the
         /// first reduced step the gradients are laid out again, in the order in which rank 0 marked
-        /// them. grad(i) has another address from then on, and that `finish` returns true.
+        /// them. grad(i) then has another address, and the `finish` of that step returns true.
         bool reorder = false;
         /// Ranks agree in each step on which parameters none of them used: `is_used`. Costs a small
         /// collective per step.
@@ -65,8 +64,8 @@ public:
         /// Ranks may have different numbers of steps: a rank without more steps calls `join`. Costs
         /// a small collective per step.
         bool uneven_inputs = false;
-        /// For debugging: every so many steps ranks compare which buckets they have launched. 0:
-        /// never.
+        /// For debugging: after every so many steps the ranks compare which buckets they have
+        /// launched. 0: never.
         std::uint64_t check_order_every = 0;
         /// Null: buckets are averaged without one.
         CommunicationHook hook;
@@ -102,30 +101,32 @@ public:
 
     /// Every rank gets the parameters and buffers of `root`. Call it once before the first step.
     void broadcast_parameters(int root = 0);
-    /// Only the buffers: before a checkpoint or an evaluation, or every so many steps.
+    /// Like `broadcast_parameters` for the buffers alone: call it before a checkpoint or an
+    /// evaluation, or every so many steps.
     void broadcast_buffers(int root = 0);
 
     /// Throws Mismatch, naming parameter and rank, unless all ranks hold the same bits.
     void verify_parameters();
 
-    /// grad(parameter) is complete on this rank. Launches its bucket when that was the last one
-    /// missing and all buckets before it are launched. Twice in a step: UsageError.
+    /// grad(parameter) is complete on this rank. Launches its bucket when this was the bucket's
+    /// last missing gradient and all buckets before it are launched. A second call in a step throws
+    /// UsageError.
     void mark_ready(std::size_t parameter);
 
     /// This step computes no gradient for the parameter on this rank: the content of
     /// grad(parameter) (zero after `zero_gradients`) is its part of the average. Counts as marking.
     void mark_unused(std::size_t parameter);
-    /// The same for all that are not yet marked.
+    /// The same for all parameters that are not yet marked.
     void mark_rest_unused();
 
-    /// With `find_unused`, after `finish`: did any rank use the parameter in this step (and in the
-    /// unreduced ones before it)? An optimizer does not update a parameter that no rank used.
-    /// Without `find_unused`: always true.
+    /// With `find_unused`, after `finish`: whether any rank used the parameter in this step (and in
+    /// the unreduced ones before it). An optimizer does not update a parameter that no rank used.
+    /// Without `find_unused` always true.
     bool is_used(std::size_t parameter) const;
 
     /// Waits until every gradient is averaged (on nccl: makes the stream wait). Returns true when
-    /// grad(i) has moved (`reorder`). Parameters that were not marked: UsageError with their names.
-    /// Throws PeerLost, Timeout or Mismatch of the reduction.
+    /// grad(i) has moved (`reorder`). Throws UsageError, with their names, for parameters that were
+    /// not marked, and PeerLost, Timeout or Mismatch of the reduction.
     bool finish();
 
     /// `finish`, and then the optimizer's `update`, which is never called with gradients of a
@@ -133,13 +134,13 @@ public:
     /// `update` has returned.
     void step(const std::function<void()>& update);
     /// How many times `step` has called `update`. When a job is interrupted, ranks differ by one at
-    /// most. On nccl only the updates count that the GPU has completed and that found a commit word
+    /// most. On nccl it counts only the updates that the GPU has completed with a commit word
     /// (below) other than 0, including those of a captured graph.
     std::uint64_t committed_steps() const;
 
     /// On nccl, for the kernels that `update` enqueues: 1 when the step counts, 0 when a reduction
-    /// was aborted before. In GPU memory; set once per step, in `finish`. Null on other backends,
-    /// where `update` is not called after a failure.
+    /// was aborted before. The word is in GPU memory and is set once per step, in `finish`. Null on
+    /// other backends, where `update` is not called after a failure.
     const std::uint32_t* commit_word() const;
 
     /// On nccl: calls `launch`, which launches a graph of captured steps into the group's stream,
@@ -155,19 +156,19 @@ public:
     /// reduction: an abort would wait for it.) No effect on other backends.
     void synchronize();
 
-    /// Between `finish` and the update: scales all gradients so that their global norm (L2, over
-    /// all parameters) is at most `max_norm`. Returns the norm before scaling. Needs no
-    /// communication, since all ranks hold the same gradients; not for gradients that were not
-    /// reduced. On nccl it waits for the GPU.
+    /// Called between `finish` and the update: scales all gradients so that their global norm (L2,
+    /// over all parameters) is at most `max_norm`. Returns the norm before scaling. Needs no
+    /// communication, since all ranks hold the same gradients. Must not be called for gradients
+    /// that were not reduced. On nccl it waits for the GPU.
     float clip_gradients(float max_norm);
-    /// The same without waiting. The result points to the norm (on nccl in GPU memory), which is
-    /// valid until the next clip.
+    /// Like `clip_gradients`, but without waiting. The result points to the norm (on nccl in GPU
+    /// memory), which is valid until the next clip.
     const float* enqueue_clip(float max_norm);
 
     /// With `uneven_inputs`: this rank has no more steps. Takes part in the steps of the other
     /// ranks, with gradients of zero (the average is still over all ranks), until all have joined.
-    /// Then all have the parameters and buffers of the rank that was active last, which is
-    /// returned; the caller broadcasts the optimizer's state (momentum) from there.
+    /// Then all have the parameters and buffers of the rank that was active last. Returns that
+    /// rank; the caller broadcasts the optimizer's state (momentum) from it.
     int join();
 
     /// While a guard exists, mark_ready and finish only count: gradients accumulate locally, and

@@ -14,9 +14,9 @@ namespace ddprun {
 /// it.
 ///
 /// Each rank gives its own path of the folder. On a shared file system that is the same folder, and
-/// only rank 0 reads; with local folders another rank may have the newest (on the node that was
-/// first before), and sends it. Of several ranks with the same one the lowest sends it. None when
-/// no rank has any.
+/// only rank 0 reads. With local folders another rank may have the newest checkpoint (on the node
+/// that was first before), and sends it. If several ranks have the same checkpoint, the lowest
+/// sends it. Returns none when no rank has any.
 ///
 /// A damaged file is skipped as in `CheckpointFolder::newest`; `passed_over` gets the same lines,
 /// on the rank that read it. Throws Error on every rank, naming the rank, when one of them cannot
@@ -26,8 +26,8 @@ std::optional<CheckpointFolder::Found> load_newest(
     const ProcessGroup& group,
     std::vector<std::string>* passed_over = nullptr);
 
-/// The same, and the values of these tensors go into their targets and nowhere else, as in
-/// `CheckpointFolder::newest`. Every rank gives the same names and counts, and memory of its own.
+/// Like `load_newest` above, but reads the values of these tensors only into their targets, as
+/// `CheckpointFolder::newest` does. Every rank gives the same names and counts, and its own memory.
 std::optional<CheckpointFolder::Found> load_newest(
     const CheckpointFolder& folder,
     const ProcessGroup& group,

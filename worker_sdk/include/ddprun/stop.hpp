@@ -17,14 +17,14 @@ struct StopNotice {
     explicit operator bool() const { return is_announced; }
 };
 
-/// The first call installs signal handlers: from then on SIGTERM, and under ddprun also the other
-/// signals with which it announces a stop (SIGINT, SIGHUP, SIGQUIT), no longer end the process but
-/// are recorded here. A handler that the program installed before is still called; one that it
+/// The first call installs signal handlers. From then on SIGTERM is recorded here and no longer
+/// ends the process; under ddprun also the other signals with which it announces a stop (SIGINT,
+/// SIGHUP, SIGQUIT). A handler that the program installed before is still called; one that it
 /// installs later replaces this one. Call it once before the training loop, then once per step: it
 /// costs a few nanoseconds. Any thread.
 ///
-/// The ranks do not see the stop in the same step. Before acting on it, agree: all_reduce the
-/// result with Op::max.
+/// The ranks may notice the stop in different steps. Before acting on it, they must agree:
+/// all_reduce the result with Op::max.
 ///
 /// The deadline is the time of the signal plus DDPRUN_SHUTDOWN_TIMEOUT, which ddprun sets to its
 /// --shutdown-timeout. SIGKILL follows it.
@@ -37,24 +37,24 @@ inline StopNotice should_stop() {
     return notice;
 }
 
-/// Whether every rank is to save now: true once, in the same step on each of them, before a node is
-/// taken away (docs/preemption.md). Every rank calls it at the same place of each step, with steps
-/// that do not become smaller, below 2^54 - 2: another step is answered with false. A few
-/// nanoseconds; while the ranks agree on a step a rank that has reached it waits, some milliseconds
-/// and until the time for the save is over at most. No collective is needed. One thread.
+/// Whether every rank must save now: true once, in the same step on each of them, before a node is
+/// taken away (docs/preemption.md). Every rank calls it at the same place of each step. Steps must
+/// not decrease, and must be below 2^54 - 2; for any other step the result is false. A call takes a
+/// few nanoseconds. While the ranks agree on a step, a rank that has reached it waits some
+/// milliseconds, at most until the time for the save is over. No collective is needed. One thread.
 ///
 ///   if (ddprun::should_save(step)) {
 ///       save(step);
 ///       ddprun::saved(step);
 ///   }
 ///
-/// Without ddprun it is false.
+/// Without ddprun the result is false.
 inline bool should_save(std::uint64_t step) {
     return ddprun_should_save(step) != 0;
 }
 
-/// The save for which `should_save(step)` was true is complete, also when this process is killed.
-/// Then the job stops. For any other step nothing happens. Any thread.
+/// Reports that the save for which `should_save(step)` was true is complete and survives the end of
+/// this process. Then the job stops. Any other step has no effect. Any thread.
 inline void saved(std::uint64_t step) {
     ddprun_saved(step);
 }

@@ -25,10 +25,10 @@ public:
     using Milliseconds = std::chrono::milliseconds;
 
     /// Connects to the store's address in `world`, trying until `timeout`. Where rank 0 hosts the
-    /// store, its call opens it. It stays open until that process ends, and the end waits at most
-    /// twenty seconds: for ranks that have not connected yet, and for ranks still connected. When
-    /// an exception destroys the last Store, the hosted store is closed at once. Without a
-    /// launcher: a store inside this process.
+    /// store, this call opens it on rank 0. The store stays open until that process ends. The end
+    /// waits at most twenty seconds: for ranks that have not connected yet, and for ranks still
+    /// connected. When an exception destroys the last Store, the hosted store is closed at once.
+    /// Without a launcher the store is inside this process.
     static Store connect(const World& world, Milliseconds timeout = std::chrono::minutes(1)) {
         const auto from = world.to_c();
         ddprun_store* handle = nullptr;
@@ -97,7 +97,7 @@ public:
         return existed != 0;
     }
 
-    /// Another connection to the same store, for a thread of its own.
+    /// Opens another connection to the same store, for use by another thread.
     Store reconnect(Milliseconds timeout) const {
         ddprun_store* other = nullptr;
         throw_if(ddprun_store_reconnect(handle(), timeout.count(), &other));

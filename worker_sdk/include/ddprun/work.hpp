@@ -39,7 +39,7 @@ public:
     bool is_done() const { return ddprun_work_is_done(handle_) != 0; }
 
     /// Waits for the end, at most as long as the group's timeout allows each collective. Throws
-    /// PeerLost, Timeout or Mismatch; the same again when it is called again.
+    /// PeerLost, Timeout or Mismatch; a second call throws the same error again.
     void wait() { wait_for(0); }
 
     /// The same with its own deadline. When it passes, the group is aborted and Timeout is thrown:

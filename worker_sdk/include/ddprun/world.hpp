@@ -36,7 +36,7 @@ struct World {
     /// The address at which peers reach this node; empty under launchers that do not set it.
     std::string node_addr;
 
-    /// No launcher serves the store, so rank 0 does: PyTorch's rule. The same on all ranks.
+    /// Whether rank 0 serves the store, as in PyTorch when no launcher does. The same on all ranks.
     bool rank_0_hosts_store = false;
     /// The file in which rank 0 writes the address of its store (`file://`); else empty.
     std::string store_file;
@@ -46,16 +46,18 @@ struct World {
     /// DDPRUN_INCARNATION and DDPRUN_NODE_ADDR. Without RANK and WORLD_SIZE the ranks are those of
     /// mpirun or srun, if one of them started this process.
     ///
-    /// None of the first four set: a world of one, with one line about it on standard error. Only
-    /// some of them, or an invalid value: UsageError, which names the variable and what to do.
+    /// If none of the first four is set, returns a world of one and prints one line about it to
+    /// standard error. If only some of them are set, or a value is invalid, throws UsageError,
+    /// which names the variable and what to do.
     static World from_environment() { return from("env://"); }
 
-    /// As PyTorch's `init_process_group` takes it:
+    /// Accepts the init methods of PyTorch's `init_process_group`:
     ///
     ///   env://                               as `from_environment`
     ///   tcp://HOST:PORT?rank=R&world_size=W  rank 0 serves the store there
-    ///   file:///PATH?rank=R&world_size=W     rank 0 serves it on a free port and writes into PATH
-    ///                                        where; PATH is in a folder that all ranks share
+    ///   file:///PATH?rank=R&world_size=W     rank 0 serves it on a free port and writes its
+    ///                                        address to PATH; PATH is in a folder that all ranks
+    ///                                        share
     ///
     /// Without `rank` and `world_size` these come from the environment, as above. A PATH that is a
     /// folder means a file in it. A file that an earlier run left at PATH is ignored.

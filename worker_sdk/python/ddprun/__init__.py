@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training script shows of itself while it runs under ddprun:
+"""Reports the progress of a training script that runs under ddprun:
 
     import ddprun
 
@@ -9,8 +9,8 @@
     with ddprun.phase("eval"):      # start, train, eval, save, compile or data
         evaluate()
 
-The status page of the rendezvous server shows both for each rank, and the report of a failed job the last of the rank that
-failed. And how all ranks save the same step before a node is taken away:
+The status page of the rendezvous server shows both for each rank. The report of a failed job shows
+the last ones of the rank that failed. All ranks can save the same step before a node is taken away:
 
         if ddprun.should_save(step):
             save(step)
@@ -29,13 +29,13 @@ _VERSION_AND_SIZE = _PAGE_BYTES << 32 | 1
 # Indices of words: agent/channel/FORMAT.md.
 _ASKED, _STEP, _REPORTED_AT, _PHASE, _PHASE_SINCE, _ANSWER, _SAVE, _WAIT_ENDS_AT = 8, 9, 10, 11, 12, 13, 24, 25
 _PHASES = {"start": 1, "train": 2, "eval": 3, "save": 4, "compile": 5, "data": 6}
-_TIME_LIMIT = 0.1  # seconds, for the one attempt
+_TIME_LIMIT = 0.1  # seconds, for the one attempt to connect
 
-# In the words of a save: ballot (8 bits), state (2), step (54).
+# The layout of a save word: ballot (8 bits), state (2), step (54).
 _BALLOT, _STATE, _STEP_MASK = 56, 54, (1 << 54) - 1
 _AGREED, _CANCELLED = 2, 3
 _SAVING, _SAVED, _DECLINED = 1, 2, 3
-_WAIT = 5_000_000_000  # nanoseconds, for an agreement of which the agent gives no end
+_WAIT = 5_000_000_000  # nanoseconds; used when the agent gives no end
 _POLL = 0.001
 
 _clock = _time.clock_gettime_ns
@@ -44,12 +44,12 @@ _BOOTTIME = _time.CLOCK_BOOTTIME
 # The page as 512 numbers: the agent's, or memory of our own that no other process reads. None before the first call.
 _words = None
 _says_smaller = True
-# Open as long as the page is this process's.
+# Stays open as long as the page is this process's.
 _connection = None
 
 
 def report(step):
-    """So many steps are done: an integer from 0 to 2**64 - 1. Any thread."""
+    """Reports how many steps are done: an integer from 0 to 2**64 - 1. Any thread."""
     words = _words
     if words is None:
         words = _attach()
@@ -61,14 +61,15 @@ def report(step):
 
 
 def should_save(step):
-    """Whether all ranks save now: True once, in the same step on each of them, before a node is taken away. To be called by
-    every rank at the same place of each step, with steps that grow, from 0 to 2**54 - 3; for a smaller one than before it is
-    False. One thread."""
+    """Whether all ranks must save now: True once, in the same step on each of them, before a node
+    is taken away. Every rank calls it at the same place of each step. Steps grow, from 0 to 2**54 -
+    3; for a smaller step than before the result is False. One thread."""
     words = _words
     if words is None:
         words = _attach()
     try:
-        # One more than the step; 0: never. Before the agent's word is read: what it reads then shows this step.
+        # The step plus one; 0 means never asked. Written before the agent's word is read: from then
+        # on the agent reads this step.
         if not 0 <= step < _STEP_MASK - 1:
             raise ValueError
         if step + 1 < words[_ASKED]:
@@ -81,20 +82,22 @@ def should_save(step):
 
 
 def _say_smaller(step, highest):
-    """Once in a process. No error: a second loop would end a job that is not about to be taken away."""
+    """Warns once in a process. Raises no error: otherwise a second loop would end a job of which no
+    node is taken away."""
     global _says_smaller
     if _says_smaller:
         _says_smaller = False
         try:
             print(f"ddprun.should_save: step {step} after {highest}: False until a step is above that", file=_sys.stderr, flush=True)
         except (AttributeError, OSError, ValueError):
-            pass  # without a stderr
+            pass  # there is no stderr
     return False
 
 
 def _answer(words, step, save):
-    """There is a save point: whether it is this rank's turn. While it is only proposed the other ranks may be about to save:
-    this one goes on when the agent says so, or the time for the save is over."""
+    """Requires: there is a save point. Returns whether this rank saves now. While the save point is
+    only proposed, the other ranks may be about to save: this rank waits until the agent has
+    decided, or until the time for the save is over."""
     began_at = _clock(_BOOTTIME)
     while True:
         ballot, state = save >> _BALLOT, save >> _STATE & 3
@@ -113,8 +116,8 @@ def _answer(words, step, save):
 
 
 def saved(step):
-    """The save for which should_save(step) was True is complete: it will be found after the process has been killed. For any
-    other step nothing happens. Any thread."""
+    """Reports that the save for which should_save(step) was True is complete and survives the end
+    of this process. Any other step has no effect. Any thread."""
     words = _words
     if words is None:
         return
@@ -124,8 +127,9 @@ def saved(step):
 
 
 class phase:
-    """What this process is doing within the block; after it, what it did before. One may stand inside the other.
-    A block that an exception leaves changes nothing: the report of a failure has the phase in which it happened."""
+    """Sets this process's phase within the block, and restores the previous phase after it. Blocks
+    may be nested. When an exception leaves the block the phase stays set: the report of a failure
+    has the phase in which it happened."""
 
     __slots__ = ("_number", "_before")
 
@@ -146,7 +150,7 @@ class phase:
     def __exit__(self, error, *_):
         if error is not None:
             return
-        # In a forked child these are others.
+        # Read again: in a forked child the words are others.
         words = _words
         words[_PHASE_SINCE] = _clock(_BOOTTIME)
         words[_PHASE] = self._before
@@ -157,15 +161,15 @@ def _own_words():
 
 
 def _attach():
-    """Once in a process; whatever happens, there are words afterwards."""
+    """Runs once in a process. Afterwards there are words, whatever went wrong."""
     global _words, _connection
     words = connection = None
     try:
         words, connection = _ask_agent(_os.environ.get("DDPRUN_CHANNEL", ""))
     except (OSError, ValueError, ImportError):
-        # No agent, one that does not answer in time, or a page of another version.
+        # There is no agent, it does not answer in time, or its page has another version.
         pass
-    if _words is None:  # no other thread was quicker
+    if _words is None:  # no other thread has attached meanwhile
         _words, _connection = words or _own_words(), connection
     return _words
 
@@ -223,10 +227,10 @@ def _map(descriptor):
 
 
 def _detach():
-    """In a forked child: the page is its parent's."""
+    """Runs in a forked child, because the page is its parent's."""
     global _words, _connection
     _words = _own_words()
-    _os.environ.pop("DDPRUN_CHANNEL", None)  # for what it starts
+    _os.environ.pop("DDPRUN_CHANNEL", None)  # for processes that the child starts
     if _connection is not None:
         _connection.close()
         _connection = None

@@ -39,11 +39,12 @@ def words_of(parsed, parser):
             words.append(f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}")
         elif int(value):
             words.append(name)
-    # Every torchrun without a place is node 0. ddprun would warn of it, or take any place.
+    # A torchrun without a node rank is node 0 on every node. ddprun would warn about that, or take
+    # any rank.
     if str(parsed.nnodes) not in ("1", "1:1") and parsed.rdzv_backend == "static":
         words = [word for word in words if not word.startswith("--node-rank=")]
         words += ["--rdzv-backend=static", f"--node-rank={parsed.node_rank}"]
-    # torch.distributed.launch has this one besides run's options.
+    # torch.distributed.launch has this option in addition to run's.
     if not getattr(parsed, "use_env", True):
         words.append("--pass-local-rank")
     return words + ["--", parsed.training_script, *parsed.training_script_args]
@@ -52,7 +53,8 @@ def words_of(parsed, parser):
 def become_ddprun(words):
     # torchrun's workers run with its own Python.
     python = [] if os.environ.get("PYTHON_EXEC") else [f"--python={sys.executable}"]
-    # Python ignores these. A program started by exec would go on ignoring them, and its workers too.
+    # Python ignores these signals. A program started by exec would continue to ignore them, and so
+    # would its workers.
     for name in ("SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     sys.stdout.flush()
@@ -70,7 +72,8 @@ def replace_torchrun():
 
 
 def is_python(path, start):
-    """Also the first lines that pip writes where the environment's path is long or has a space."""
+    """Recognizes also the first lines that pip writes where the environment's path is long or has a
+    space."""
     if path.endswith(".py"):
         return True
     first, second = (start.split(b"\n") + [b""])[:2]
@@ -78,7 +81,8 @@ def is_python(path, start):
 
 
 def find_program(name):
-    """A path, or the Python program of this name in this environment, else on PATH."""
+    """The path of a Python program: `name` itself if it is a path, else found in this environment
+    or on PATH."""
     folders = [sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)]
     path = name if os.sep in name else shutil.which(name, path=os.pathsep.join(folders))
     if path is None:
@@ -105,7 +109,7 @@ def main():
         path = find_program(words[0])
         replace_torchrun()
         sys.argv = [path, *words[1:]]
-        # The folder of the script, as Python has it, not the current one, as for -m.
+        # As Python does it: the folder of the script, not the current folder as with -m.
         if not getattr(sys.flags, "safe_path", False):
             sys.path[0] = os.path.dirname(os.path.realpath(path))
         runpy.run_path(path, run_name="__main__")

@@ -57,7 +57,8 @@ void detach() {
 
 Word* attach_once() {
     static const bool is_done = [] {
-        // First of all, so that a child forked meanwhile uses its own page and waits for nothing.
+        // Registered first, so that a child forked meanwhile uses its own page and waits for
+        // nothing.
         const bool is_safe = ::pthread_atfork(nullptr, nullptr, detach) == 0;
         const auto attachment = is_safe ? attach(::getenv(environment::channel)) : Attachment{};
         Word* words = own_page.data();
@@ -92,8 +93,9 @@ bool is_answered(const Word* page_words, std::uint64_t save) {
     return answer >> ballot_shift == save >> ballot_shift;
 }
 
-/// There is a save point. While it is only proposed, the other ranks may be about to save: this
-/// rank continues when the agent says so, or when the time for the save is over.
+/// Requires: there is a save point. Returns whether this rank saves now. While the save point is
+/// only proposed, the other ranks may be about to save: this rank then waits until the agent has
+/// decided, or until the time for the save is over.
 bool is_turn(Word* page_words, std::uint64_t step, std::uint64_t save) {
     const auto began_at = boot_time_ns();
     auto& answer = page_words[answer_word];
@@ -139,8 +141,8 @@ bool should_save(std::uint64_t step) {
     auto* page_words = words();
     auto& asked = page_words[asked_word];
     if (step >= step_mask - 1 || step + 1 < asked.load(std::memory_order_relaxed)) return false;
-    // The step plus one; 0 means never asked. Either the agent sees this store, or the load below
-    // sees the agent's: the agent makes sure of that.
+    // The step plus one; 0 means never asked. Either the agent reads this value, or the load below
+    // reads the agent's value: the agent makes sure of that.
     asked.store(step + 1, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);
     const auto save = page_words[save_word].load(std::memory_order_acquire);

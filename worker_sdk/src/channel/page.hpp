@@ -12,10 +12,10 @@ namespace ddprun::channel {
 std::uint64_t boot_time_ns();
 
 void report(std::uint64_t step, std::uint64_t now_ns);
-/// Returns the phase before.
+/// Returns the previous phase.
 std::uint64_t set_phase(std::uint64_t phase);
 
-/// Whether this rank saves now. A step below the previous one, or above 2^54 - 3, is answered with
+/// Whether this rank saves now. For a step below the previous one, or above 2^54 - 3, the result is
 /// false. While the ranks agree on a step it waits, at most until the time for the save is over.
 bool should_save(std::uint64_t step);
 void saved(std::uint64_t step);

@@ -99,8 +99,8 @@ CheckpointRound::CheckpointRound(const World& world, const Checkpoint* resumed)
     const bool is_same_life = base && !incarnation_.empty() &&
                               incarnation != resumed->texts.end() &&
                               incarnation->second == incarnation_;
-    // The launcher's rounds grow within one incarnation. So a checkpoint resumed there is of an
-    // earlier round, or of this one when it is read twice.
+    // The launcher's rounds grow within one incarnation. So a checkpoint resumed in the same
+    // incarnation is of an earlier round, or of this one when it is read twice.
     base_ = is_same_life ? *base : resumed->round + 1;
 }
 

@@ -116,7 +116,7 @@ Failure at(const std::string& path, const Failure& failure) {
 
 /// The result of `read_now`. With targets the file is read twice, first to check it, so that
 /// targets are written only from a whole file. Both passes read the same open file, even when
-/// another file is saved at its path or it is pruned meanwhile.
+/// another file replaces it or it is pruned meanwhile.
 template <class Read>
 Result<Checkpoint> checked_first(
     const std::string& path, std::span<const TensorTarget> targets, const Read& read_now) {

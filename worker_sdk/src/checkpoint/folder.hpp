@@ -54,7 +54,7 @@ public:
 
     const std::string& path() const { return path_; }
     std::uint64_t size() const { return size_; }
-    /// Fills all of it.
+    /// Fills the whole span.
     Result<> read(std::span<std::byte> target);
     /// Makes the next read start at the beginning.
     Result<> rewind();
@@ -76,7 +76,7 @@ Result<> write_file(const std::string& path, const Checkpoint& checkpoint);
 
 struct Listing {
     std::vector<Position> checkpoints;  ///< by their names, newest first
-    std::vector<ShardName> shards;      ///< the same
+    std::vector<ShardName> shards;      ///< by their names, newest first
     std::vector<std::string> unfinished;
 };
 
@@ -88,7 +88,7 @@ std::string shard_path_in(const std::string& folder, const ShardName& shard);
 
 /// Decodes the file from its beginning, wherever the last read ended.
 Result<Checkpoint> read(FileReader& file, const Destination& destination);
-/// The same; an error unless the checkpoint has the position in the file's name.
+/// Like `read`, but an error unless the checkpoint has the position in the file's name.
 Result<Checkpoint> read_at(FileReader& file, Position position, const Destination& destination);
 
 /// Throws UsageError for targets that no file can fit: two of one name, or one without memory.

@@ -45,7 +45,7 @@ constexpr std::size_t header_bytes = preamble_bytes + 8 + 8 + 4 + 4;
 /// Added to the type number when a tensor is a part.
 constexpr std::uint8_t part_flag = 0x80;
 
-/// In the order of Tensor::Values and of their numbers in the file, which begin with 1.
+/// The order is that of Tensor::Values and of the types' numbers in the file, which begin with 1.
 constexpr std::array element_types{
     ElementType::float32,
     ElementType::float64,

@@ -11,7 +11,8 @@
 #include <span>
 #include <vector>
 
-/// The bytes of a checkpoint, by FORMAT.md. Pure; folder.cpp handles files.
+/// Encodes and decodes the bytes of a checkpoint, as described in FORMAT.md. Uses no files;
+/// folder.cpp handles them.
 namespace ddprun::checkpoint {
 
 /// Why bytes are no valid checkpoint.

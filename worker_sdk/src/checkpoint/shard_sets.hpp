@@ -10,7 +10,7 @@ namespace ddprun::checkpoint {
 /// The files of one save of all ranks.
 struct ShardSet {
     Position position;
-    /// By index of the file: the rank that reads it.
+    /// For each file, by its index: the rank that reads it.
     std::vector<int> readers;
 
     ShardName name_of(std::size_t index) const { return {position, readers.size(), index}; }

@@ -28,7 +28,7 @@ using checkpoint::SharedFile;
 
 /// The key of a text that is the same in all files of a set and different in every save.
 constexpr const char* save_key = "ddprun.save";
-/// A rank offers at most so many files, its newest.
+/// A rank offers at most this many files, its newest.
 constexpr std::size_t most_names = 65'536;
 
 /// The error of the lowest rank that has one, on every rank; empty when none has.
@@ -328,7 +328,7 @@ private:
     const ShardSet& set_;
     const std::vector<TensorPart>& parts_;
     std::map<std::string, std::size_t> places_;  // by name
-    /// Element counts by tensor: first those in the files that this rank checked, later those that
+    /// Element counts by tensor: first of the files that this rank has checked, later of those that
     /// it has loaded.
     std::vector<std::uint64_t> counts_;
 };

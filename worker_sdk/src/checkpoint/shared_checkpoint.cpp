@@ -70,7 +70,7 @@ void throw_first_failure(
     throw Error("rank " + std::to_string(found->rank) + ": " + text);
 }
 
-/// The file of the best offer and its size. It is whole as far as that rank knows.
+/// The file of the best offer and its size. Its rank has found no damage in it.
 struct Chosen {
     static constexpr std::int64_t is_damaged = 0;
     static constexpr std::int64_t is_unfit = -1;
@@ -152,7 +152,7 @@ std::optional<CheckpointFolder::Found> load_newest(
         SharedFile file(group, best->rank, size, chosen.file ? &*chosen.file : nullptr);
         auto decoded = checkpoint::decode(
             [&](std::span<std::byte> target) { return file.read(target); }, size, {targets});
-        // The file fits what its own rank has.
+        // The rank that sends the file has checked that it fits its own targets.
         if (!decoded && checkpoint::does_not_fit(decoded.error()))
             throw Error(
                 "rank " + std::to_string(group.rank()) + ", with the checkpoint of rank " +

@@ -143,9 +143,9 @@ std::vector<std::uint64_t> shares_by_speed(
         const auto part = std::floor(static_cast<double>(samples_per_step) * speed / sum);
         shares.push_back(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(part)));
     }
-    // Rounding down leaves fewer samples than there are ranks; each goes to the rank that would
-    // still end first with it. A rank whose share was raised to 1 takes that sample from the rank
-    // that would end last.
+    // Rounding down leaves fewer samples than there are ranks. Each goes to the rank that would
+    // still end first with it. When a share was raised to 1, the sample for it is taken from the
+    // rank that would end last.
     auto given = std::accumulate(shares.begin(), shares.end(), std::uint64_t{0});
     const auto time_with = [&](std::size_t rank, std::uint64_t share) {
         return static_cast<double>(share) / speeds[rank];

@@ -11,7 +11,7 @@
 
 namespace ddprun::groups {
 
-/// The latest calls of one group, for the time after a failure: a ring of fixed size. Noting a call
+/// The latest calls of one group, for use after a failure: a ring of fixed size. Recording a call
 /// allocates nothing. A value; guarded by its group's mutex.
 class CallTrace {
 public:

@@ -48,17 +48,17 @@ struct Collective {
     Kind kind = Kind::barrier;
     ElementType type = ElementType::uint8;
     Op op = Op::sum;
-    /// For send and recv: the sender.
+    /// The sender of a message (send and recv).
     int root = 0;
-    /// For send and recv: the receiver.
+    /// The receiver of a message (send and recv).
     int receiver = 0;
     const void* input = nullptr;
     void* data = nullptr;
-    /// For all_gather_v and all_to_all_v: the count of the largest part, once the ranks have
-    /// compared.
+    /// The count of the largest part of an all_gather_v or all_to_all_v, once the ranks have
+    /// compared their counts.
     std::size_t count = 0;
-    /// For all_gather_v and all_to_all_v. Null in the first step, an all_gather in which the ranks
-    /// compare their counts.
+    /// The counts of an all_gather_v or all_to_all_v. Null in the first step, an all_gather in
+    /// which the ranks compare their counts.
     std::shared_ptr<const PartCounts> counts{};
     /// On GPUs: the CUDA stream whose work precedes this collective.
     void* stream = nullptr;
@@ -68,7 +68,7 @@ struct Collective {
     /// The number of this collective in its group, from 1. For send and recv: the number of the
     /// message between these two ranks in this direction.
     std::uint64_t sequence = 0;
-    /// In a step of another call: the tag of that call. Else 0, and the collective has its own tag.
+    /// The tag of the program's call, in a step of it. Else 0, and the collective has its own tag.
     std::uint32_t tag = 0;
 
     bool has_part_counts() const {
@@ -89,8 +89,8 @@ std::string describe(const Collective& collective);
 /// Compares all that must be the same on all ranks.
 bool is_same_call(const Collective& a, const Collective& b);
 
-/// A 32-bit hash of that. Between hosts each step's header has it, so that bytes of another call
-/// are never mistaken for this one's.
+/// A 32-bit hash of all that must be the same on all ranks. Between hosts each step's header has
+/// it, so that bytes of another call are never mistaken for this one's.
 std::uint32_t tag_of(const Collective& collective);
 
 /// Checks what one rank can check alone: sizes, pointers, root, peer.

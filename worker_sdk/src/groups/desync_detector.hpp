@@ -30,8 +30,8 @@ public:
 
     /// Returns the first report of a rank, else the first death.
     Answer read_reports(Queue queue);
-    /// For when this rank has been waiting for `collective` for long. Returns a report, or a rank
-    /// that is in another call.
+    /// Called when this rank has waited long for `collective`. Returns a report, or a rank that is
+    /// in another call.
     Answer compare(Queue queue, const Collective& collective);
     /// The ranks of `ranks` that have not compared while waiting for `collective`: they are gone,
     /// have not waited long, or are not in this call.

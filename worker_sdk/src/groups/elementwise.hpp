@@ -14,7 +14,7 @@ const char* name_of(Op op);
 /// out[i] = a[i] op b[i]; `out` may be `a` or `b`.
 using Combine = void (*)(void* out, const void* a, const void* b, std::size_t count);
 
-/// For averages: the sum.
+/// The function for the type and operation; for averages, the function that sums.
 Combine combiner(ElementType type, Op op);
 
 /// Turns the sum over `world_size` ranks into the average.

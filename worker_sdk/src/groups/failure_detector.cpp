@@ -24,8 +24,9 @@ std::string in_milliseconds(Duration length) {
     return std::to_string(count) + " ms";
 }
 
-/// A rank that times out leaves, and must not be reported as lost because of that; a loss without a
-/// rank does not help the others.
+/// Whether to report the error to the other ranks. They need the report of a timeout: this rank
+/// leaves after it, and must not be counted as lost because of that. A loss that names no rank does
+/// not help them.
 bool is_worth_a_report(const GroupError& error) {
     return !error.ranks.empty() || error.kind == ErrorKind::timeout;
 }
@@ -71,7 +72,7 @@ void FailureDetector::on(WaitSeen fact, Instant, Effects&) {
     const auto* known = std::get_if<Waiting>(&here);
     const bool is_new = known ? known->since < fact.since : std::holds_alternative<Idle>(here);
     if (!is_new || verdict_) return;
-    const auto broken = known ? known->broken : std::nullopt;  // whichever wait the call has
+    const auto broken = known ? known->broken : std::nullopt;  // each wait of the call keeps it
     here = Waiting{fact.since, first_questions(fact.queue, fact.since), broken};
 }
 
@@ -127,7 +128,7 @@ void FailureDetector::on(CallFailed fact, Instant now, Effects& out) {
     const bool is_loss = error.kind == ErrorKind::peer_lost;
     const bool is_timeout = error.kind == ErrorKind::timeout;
     if (!is_loss && !is_timeout) {
-        // Only the ranks of this host see the mismatch, or only the rank that has compared.
+        // Only the ranks of this host detect the mismatch, or only the rank that has compared.
         if (error.kind == ErrorKind::mismatch && settings_.has_reports)
             out.push_back(Publish{error});
         const bool may_have_a_reason =

@@ -49,14 +49,14 @@ namespace ddprun::groups {
 ///
 /// Without reports in the store `confirming` and `asking` end at once. Once this rank has broken
 /// its connections itself (Aborted, BreakConnections), `asking` and `naming` are skipped. After a
-/// verdict every failing call fails with it, and all facts are ignored except those that ranks of
-/// one host report. A fact without a row changes nothing: it is late, or not used with that way.
+/// verdict every failing call fails with it; all facts are ignored except those that ranks of one
+/// host report. A fact without a row changes nothing: it is late, or is not used with that way.
 class FailureDetector {
 public:
     /// How the ranks exchange data, and how a loss is therefore detected.
     enum class Way {
-        memory,  ///< one host: each rank sees the others' processes, and one error for all
-        hosts,   ///< memory on this host; between hosts a broken connection has its rank
+        memory,  ///< one host: ranks check each other's processes and share one error
+        hosts,   ///< memory on this host; between hosts a broken connection names a rank
         gpus,    ///< processes of this host, and NCCL's errors, which name no rank
     };
     struct Settings {
@@ -157,7 +157,7 @@ public:
         GroupError mismatch;
         bool operator==(const DesyncSeen&) const = default;
     };
-    /// Which of the asked ranks have not waited long in the same call.
+    /// The ranks, of those asked for, that have not waited long in the same call.
     struct WaitersRead {
         Queue queue;
         std::vector<int> silent;
@@ -304,7 +304,7 @@ private:
     const Settings settings_;
     std::array<State, queue_count> states_{};
     std::optional<GroupError> verdict_;
-    /// After that, what this rank observes of peers may be caused by its own abort.
+    /// From then on, changes that this rank observes in peers may be caused by its own abort.
     bool is_broken_here_ = false;
 };
 

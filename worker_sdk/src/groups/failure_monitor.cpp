@@ -82,7 +82,7 @@ Outcome FailureMonitor::renew(const Wait& wait) {
     return {};
 }
 
-/// When no thread can be started, the waits that renew themselves make the checks.
+/// When no thread can be started, the threads that renew their waits make the checks.
 void FailureMonitor::look_without_thread(Lock& lock, Clock::time_point now) {
     is_served_by_caller_ = true;
     drop_expired(now);
@@ -164,7 +164,7 @@ FailureMonitor::Effects FailureMonitor::handle(FailureDetector::Event fact) {
     return effects;
 }
 
-/// Or a caller that does the thread's work. Requires: the mutex is held.
+/// Whether there is a thread, or a caller that does its work. Requires: the mutex is held.
 bool FailureMonitor::has_thread() {
     if (thread_.joinable() || is_served_by_caller_) return true;
     try {

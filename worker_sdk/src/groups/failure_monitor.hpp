@@ -22,9 +22,9 @@ namespace ddprun::groups {
 /// A group's FailureDetector, and the one thread that checks processes, queries the store and reads
 /// the clock for it. The group and its transports report facts, and query the verdict.
 ///
-/// The thread is started by the first wait that takes long, and sleeps while there is none: nothing
-/// here is called, and no thread woken, while calls are quick. A verdict is returned only after it
-/// is published: a rank that gets it breaks its connections, which its peers notice.
+/// The first wait that takes long starts the thread, which sleeps while there is none. While calls
+/// are quick, nothing here is called and no thread is woken. A verdict is returned only after it is
+/// published: a rank that gets it breaks its connections, which its peers notice.
 ///
 /// Any thread.
 class FailureMonitor {

@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-/// After so many checks without a quick ticket a lane's thread stops polling and sleeps until
+/// After this many checks without a quick ticket a lane's thread stops polling and sleeps until
 /// woken.
 constexpr int most_idle_checks = 100;
 
@@ -41,7 +41,7 @@ Outcome perform_alone(const Collective& collective) {
     return {};
 }
 
-/// What is left of a timeout that began at `start`: at least 1 ms.
+/// The rest of a timeout that began at `start`: at least 1 ms.
 milliseconds left_of(milliseconds timeout, Group::Clock::time_point start) {
     const auto passed = std::chrono::floor<milliseconds>(Group::Clock::now() - start);
     return std::max(timeout - passed, 1ms);
@@ -52,7 +52,7 @@ std::uint32_t second_tag_of(const Collective& collective) {
     return tag_of(collective) ^ 0x9e3779b9;
 }
 
-/// The error with the call in which it happened.
+/// Adds to the error the call in which it happened.
 GroupError placed(const Collective& collective, GroupError error) {
     if (error.kind == GroupError::Kind::mismatch) return error;
     if (error.kind == GroupError::Kind::timeout) error.operation = describe(collective);
@@ -149,8 +149,8 @@ void Group::launch(Collective collective, Ticket& ticket) {
     lane.wake();
 }
 
-/// Begins the ticket if it is the next one; afterwards only its end must be awaited. A usage error
-/// is thrown.
+/// Begins the ticket if it is the next one; afterwards `wait` only waits for its end. Throws a
+/// usage error.
 void Group::begin(std::unique_lock<std::mutex>& lock, Ticket& ticket, bool is_next) {
     const auto transport = transport_;
     lock.unlock();
@@ -286,7 +286,8 @@ void Group::work_through(Lane& lane) {
     std::optional<std::uint64_t> begun_when_seen;
     while (await_ticket(lock, lane, begun_when_seen)) {
         perform_front(lock, lane, settings_.timeout);
-        // No thread has waited for the next one meanwhile: it counts as seen.
+        // No other thread has waited for the next ticket meanwhile, so this counts as the first
+        // time that it is seen.
         begun_when_seen.reset();
         if (!lane.queue.empty()) begun_when_seen = lane.begun_count;
     }

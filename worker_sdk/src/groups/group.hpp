@@ -27,9 +27,9 @@ namespace ddprun::groups {
 /// own threads and a write to a dead peer raises no SIGPIPE.
 ///
 /// Waking a thread takes longer than a small collective in shared memory. So a waiting thread
-/// performs calls that have not begun, where the transport allows it. For a quick call the group's
-/// thread is not even woken: it takes the call only when no thread has waited for it for a
-/// millisecond or two. A call that a transport can begin without waiting begins when it is
+/// itself performs calls that have not begun, where the transport allows it. For a quick call the
+/// group's thread is not even woken: it performs the call only when no thread has waited for it for
+/// a millisecond or two. A call that a transport can begin without waiting begins when it is
 /// launched; then only its end is waited for.
 ///
 /// The first error is final: all queued and all later calls fail with it. A world of one has
@@ -74,8 +74,8 @@ public:
     /// On GPUs, later calls are ordered after the work in that CUDA stream; null: after none.
     void use_stream(void* stream);
     void* stream() const;
-    /// For a caller that bypasses the queue. Null in the world of one on host memory. Used for no
-    /// longer than the group.
+    /// The transport, for a caller that bypasses the queue. Null in the world of one on host
+    /// memory. Must not be used longer than the group.
     std::shared_ptr<Transport> transport() const;
     /// Makes a call outside the queue once the queue is empty; nothing is launched meanwhile. An
     /// error ends the group and is thrown, as in `wait`.

@@ -31,7 +31,7 @@ struct GroupError {
 using Outcome = std::optional<GroupError>;
 
 /// Runs a call that returns an outcome. An exception (out of memory, for example) becomes an error
-/// too: waiting threads must see the end.
+/// too: waiting threads must be notified of the end.
 template <class Call>
 Outcome caught(const Call& call) {
     try {

@@ -91,8 +91,8 @@ bool Group::may_perform(const Lane& lane) const {
     return transport_ && transport_->is_for_any_thread() && !lane.current && !lane.queue.empty();
 }
 
-/// Returns true when this thread has performed a ticket: this one, or an earlier one that only had
-/// to be ended.
+/// Returns true when this thread has performed a ticket: this one, or an earlier one that had begun
+/// and only had to be ended.
 bool Group::perform_while_waiting(
     std::unique_lock<std::mutex>& lock,
     const Ticket& ticket,

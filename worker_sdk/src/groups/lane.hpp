@@ -25,7 +25,7 @@ struct Ticket {
     bool is_quick = false;
     bool is_done = false;
     Outcome outcome{};
-    /// In the group's CallTrace.
+    /// The number of its entry in the group's CallTrace.
     std::uint64_t trace_number = 0;
 };
 

@@ -14,9 +14,9 @@ namespace ddprun::groups {
 /// How the ranks of one group exchange data: shared memory on one host, TCP between hosts, plain
 /// memory between threads.
 ///
-/// Driven by `Group`: one collective at a time is in `run` and one in `begin`, each in the order of
-/// `Collective::sequence`, at most one of any kind in `follow`, and beside them one send and one
-/// recv, each in their order. All other members: any thread.
+/// Driven by `Group`. At any time there is at most one collective in `run` and one in `begin`, each
+/// in the order of `Collective::sequence`; one call of any kind in `follow`; and besides them one
+/// send and one recv, each in their order. All other members: any thread.
 class Transport {
 public:
     virtual ~Transport() = default;

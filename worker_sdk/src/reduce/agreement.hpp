@@ -44,7 +44,7 @@ void require_same_values(
     const std::vector<ParameterSpec>& parameters,
     const std::vector<std::int64_t>& mine);
 
-/// Which buckets a rank has launched, in which order, since it began.
+/// Records which buckets a rank has launched since it began, and in which order.
 class LaunchRecord {
 public:
     void add(std::size_t bucket, std::size_t count);

@@ -13,7 +13,7 @@ namespace ddprun::reduce {
 struct Bucket {
     std::size_t offset = 0;
     std::size_t count = 0;
-    /// In the order in which they are expected.
+    /// The parameters in the order in which they are expected.
     std::vector<std::size_t> parameters;
 
     bool operator==(const Bucket&) const = default;
@@ -30,7 +30,7 @@ struct BucketPlan {
     bool operator==(const BucketPlan&) const = default;
 };
 
-/// From the last parameter to the first.
+/// All parameters, from the last to the first.
 std::vector<std::size_t> backward_order(std::size_t parameter_count);
 
 /// Walks the parameters in `order` and closes a bucket as soon as it has reached its limit, as
@@ -41,14 +41,14 @@ BucketPlan plan_buckets(
     const std::vector<std::size_t>& order,
     const Reducer::Options& options);
 
-/// The same from the last parameter to the first, for memory in which the parameters lie from the
-/// first to the last, without gaps.
+/// Like `plan_buckets` from the last parameter to the first, for memory in which the parameters lie
+/// from the first to the last, without gaps.
 BucketPlan plan_packed_buckets(
     const std::vector<ParameterSpec>& parameters, const Reducer::Options& options);
 
 /// Which gradients of this step are complete, and which buckets may therefore be launched. Buckets
-/// come out strictly in order: one that fills early waits for those before it, because every rank
-/// must launch the same sequence.
+/// are launched strictly in order: one that fills early waits for those before it, because every
+/// rank must launch the same sequence.
 class ReadyTracker {
 public:
     explicit ReadyTracker(const BucketPlan& plan);

@@ -77,7 +77,8 @@ void Reducer::State::prepare_gpu() {
         travels = wire_.data();
     }
     if (group_.size() == 1) return;
-    // Registered with NCCL on all ranks or on none; only the speed differs.
+    // The buffers must be registered with NCCL on all ranks or on none. Only the speed depends on
+    // it.
     std::int32_t is_known = gpu_->register_memory(travels, bytes) ? 1 : 0;
     reduce::all_reduce_on_host(group_, &is_known, 1, Op::min);
     if (is_known == 0) gpu_->deregister_memory();
@@ -229,7 +230,7 @@ const float* Reducer::State::enqueue_clip(float max_norm) {
     // Summed in the order of a ShardedOptimizer, so that both clip by the same bits.
     norm_ = static_cast<float>(std::sqrt(
         reduce::sum_of_squares_by_rank(plan_, static_cast<std::size_t>(group_.size()), gradients)));
-    // As PyTorch does it: the small number keeps the result below the bound after rounding.
+    // As in PyTorch, the small number keeps the result below the bound after rounding.
     if (!(norm_ <= max_norm))
         reduce::scale(gradients, plan_.element_count, max_norm / (norm_ + 1e-6F));
     return &norm_;

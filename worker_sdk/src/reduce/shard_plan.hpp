@@ -49,10 +49,10 @@ ShardPlan plan_shards(
     std::size_t rank,
     std::size_t ranks);
 
-/// The sum of squares of a model's gradients, added up as by ranks that each have a part of each
-/// bucket: first a sum for each rank over its parts, bucket by bucket, then these sums in the order
-/// of ranks. The bits equal those of such ranks when each parameter begins at a multiple of 64
-/// bytes.
+/// The sum of squares of a model's gradients, in the order of additions of ranks that each have a
+/// part of each bucket: first a sum for each rank over its parts, bucket by bucket, then these sums
+/// in the order of ranks. The bits equal those of such ranks when each parameter begins at a
+/// multiple of 64 bytes.
 double sum_of_squares_by_rank(const BucketPlan& plan, std::size_t ranks, const float* gradients);
 
 /// The last step of `sum_of_squares_by_rank`.

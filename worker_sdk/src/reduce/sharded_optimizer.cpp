@@ -139,8 +139,8 @@ private:
     float* gradients_at(std::size_t offset) const {
         return static_cast<float*>(gradient_memory_.data()) + offset;
     }
-    /// The n-th value kept for each owned element, from this place of the shard on. The masters
-    /// follow those of the optimizer.
+    /// The n-th value that is kept for each owned element, from this place of the shard on. The
+    /// masters follow the values of the optimizer.
     float* kept_at(std::size_t n, std::size_t place) {
         return state_.data() + n * plan_.element_count + place;
     }
@@ -386,7 +386,7 @@ void ShardedOptimizer::State::await_parameters() {
         await_bucket(bucket);
 }
 
-/// In the same order on every rank.
+/// The parts that this rank holds; the order of tensors is the same on every rank.
 std::vector<TensorPart> ShardedOptimizer::State::tensor_parts() {
     std::vector<TensorPart> all;
     for (const auto& piece : plan_.pieces) {

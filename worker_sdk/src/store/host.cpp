@@ -251,7 +251,7 @@ private:
             } else if (errno == EAGAIN) {
                 return;
             } else if (errno != EINTR) {
-                // Not now: the caller may be iterating over the clients.
+                // Not closed here: the caller may be iterating over the clients.
                 client.is_ending = true;
                 client.out.clear();
                 client.written = 0;

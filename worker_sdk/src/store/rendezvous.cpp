@@ -36,9 +36,9 @@ namespace {
 using namespace std::chrono_literals;
 
 /// The content of the rendezvous file, which rank 0 writes at the path of a `file://` init method:
-/// the addresses of its store. The store has the same token, so that another server which now has
-/// an address of an earlier run, or another machine's with the same address, is not mistaken for
-/// it.
+/// the addresses of its store, and a token that the store has too. Another server may now have an
+/// address of an earlier run, or another machine the same address; the token shows that it is not
+/// this store.
 struct RendezvousPoint {
     std::string token;
     std::uint16_t port = 0;
@@ -104,7 +104,7 @@ std::string to_text(const RendezvousPoint& point) {
     return text + std::string{last_line} + '\n';
 }
 
-/// None when the text is incomplete.
+/// Returns none when the text is incomplete.
 std::optional<RendezvousPoint> parse_rendezvous_point(std::string_view text) {
     if (text.size() > most_bytes || next_line(text) != first_line) return std::nullopt;
     RendezvousPoint point;
@@ -141,7 +141,7 @@ std::string rendezvous_file_at(const std::string& path) {
     return path + (path.back() == '/' ? "" : "/") + name_in_folder;
 }
 
-/// None when there is no file, or an incomplete one.
+/// Returns none when there is no file, or an incomplete one.
 std::optional<RendezvousPoint> read_rendezvous_file(const std::string& file) {
     refresh_folder(file);
     const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

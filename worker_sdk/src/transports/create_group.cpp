@@ -45,7 +45,7 @@ DeathReports deaths_of(const GroupConfig& config) {
     return {config.world, config.members};
 }
 
-/// For connections between some ranks of the group, including this one.
+/// Opens connections between some ranks of the group, including this one.
 TwoLevelTransport::Open open_between_hosts(const GroupConfig& config, bool has_core) {
     const auto address = address_of(config.world, config.store);
     return [address, has_core, config](const std::string& name, const std::vector<int>& ranks) {
@@ -75,8 +75,8 @@ std::shared_ptr<FailureMonitor> monitor_of(const GroupConfig& config, FailureMon
     return std::make_shared<FailureMonitor>(FailureMonitor::Settings{way, reports_of(config), {}});
 }
 
-/// Without it a death between GPUs of one host is not detected: the kernels wait for ever. A world
-/// of one has no peer to check or to report to.
+/// Without this monitor the death of a rank is not detected between GPUs of one host: the kernels
+/// wait for ever. A world of one has no peer to check or to report to.
 std::shared_ptr<FailureMonitor> monitor_of_gpus(
     const GroupConfig& config, const std::optional<Hosts>& hosts) {
     FailureMonitor::Settings settings{FailureMonitor::Way::gpus, {}, {}};
@@ -99,8 +99,8 @@ Hosts hosts_of(GroupConfig& config) {
     }
 }
 
-/// Between GPUs. A world of one uses this too: its buffers are in GPU memory, which other backends
-/// cannot access.
+/// Creates a group between GPUs. A world of one uses this too: its buffers are in GPU memory, which
+/// other backends cannot access.
 std::shared_ptr<Group> create_over_nccl(
     GroupConfig config, const std::optional<nccl::SplitOff>& split) {
     auto loaded = nccl::Libraries::get();

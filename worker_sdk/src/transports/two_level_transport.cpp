@@ -160,8 +160,8 @@ std::size_t TwoLevelTransport::largest_host() const {
     return largest;
 }
 
-/// Rearranges one part for each rank, in the order of ranks, into one equally long part for each
-/// host, which has the parts of that host's ranks.
+/// Rearranges parts of ranks, in the order of ranks, into equally long parts of hosts. Each part of
+/// a host has the parts of the host's ranks.
 const std::byte* TwoLevelTransport::by_host(const std::byte* by_rank, std::size_t part_bytes) {
     if (is_by_host_) return by_rank;
     const auto host_bytes = largest_host() * part_bytes;

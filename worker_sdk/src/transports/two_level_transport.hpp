@@ -101,7 +101,7 @@ private:
     std::vector<int> all_ranks_;
     /// Whether each host has the same number of ranks, and these are consecutive.
     bool is_by_host_ = false;
-    /// For a leader's reduce_scatter: its host's sums by host, and the parts of its host.
+    /// Memory for a leader's reduce_scatter: its host's sums by host, and the parts of its host.
     Scratch<std::byte> sums_;
     Scratch<std::byte> sorted_;
     Scratch<std::byte> parts_;

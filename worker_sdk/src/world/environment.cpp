@@ -35,8 +35,8 @@ constexpr std::array managers{
     RankNames{slurm_rank, slurm_size, slurm_local_rank, nullptr, slurm_node, slurm_tasks_per_node},
 };
 
-/// The launcher's names when one of RANK and WORLD_SIZE is set; else those of mpirun or srun, when
-/// one of them started this process; else null.
+/// The names of the launcher when one of RANK and WORLD_SIZE is set; else the names of mpirun or
+/// srun, when one of them started this process; else null.
 const RankNames* rank_names(const Lookup& lookup) {
     const auto is_set = [&](const char* name) { return !value_of(lookup, name).empty(); };
     if (is_set(launcher.rank) || is_set(launcher.world_size)) return &launcher;

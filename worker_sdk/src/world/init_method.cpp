@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view env = "env://";
 constexpr std::string_view tcp = "tcp://";
 constexpr std::string_view file = "file://";
-/// Longer than any path that can be opened, and it fits into ddprun_world.
+/// Longer than any path that can be opened, but short enough for ddprun_world.
 constexpr std::size_t longest = 4000;
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {

@@ -95,7 +95,7 @@ struct Stream {
 struct Event {
     bool has_time = true;
     std::shared_ptr<Moment> moment{};  ///< null: not recorded
-    /// Recorded in a capture.
+    /// Set when the event was recorded in a capture.
     std::shared_ptr<Capture> capture{};
     std::size_t captured_moment = 0;
     Capture::Seen seen{};
@@ -160,7 +160,7 @@ public:
 
     int begin_capture(Stream& stream, CaptureMode mode);
     int end_capture(Stream& stream, std::shared_ptr<Graph>& graph);
-    /// For a call that is not allowed during a capture: invalidates the capture.
+    /// Called by functions that are not allowed during a capture: invalidates the capture.
     int unless_capturing();
 
     /// Runs all tasks that can run now.
@@ -168,7 +168,8 @@ public:
     bool is_idle(const Context& context);
     /// The process ends: no task runs any more.
     bool is_over() const { return is_over_; }
-    /// After a kernel's illegal access: no task runs any more, and every call returns `failure`.
+    /// Called after a kernel's illegal access: no task runs any more, and every call returns
+    /// `failure`.
     void fail(Status failure) { failure_ = failure; }
     int failure() const { return failure_; }
 
@@ -218,7 +219,7 @@ int in_context(const Body& body) {
     return body(*contexts.back());
 }
 
-/// ... and with a stream of that context.
+/// The same, with a stream of that context too.
 template <class Body>
 int in_stream(void* handle, const Body& body) {
     return in_context([&](Context& context) {

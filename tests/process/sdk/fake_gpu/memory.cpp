@@ -183,7 +183,7 @@ extern "C" int cuMemAlloc_v2(DevicePointer* pointer, std::size_t bytes) {
     });
 }
 
-/// As in the real driver, and unlike cuMemFree, it takes effect at once.
+/// As in the real driver, and unlike cuMemFree, this takes effect at once.
 extern "C" int cuMemUnmap(DevicePointer pointer, std::size_t) {
     return remove_region(pointer_of(pointer), false);
 }

@@ -54,7 +54,7 @@ std::string_view image_at(const void* data) {
     return {static_cast<const char*>(data), header.bytes + header.following};
 }
 
-/// Its machine code is in a section of the kernel's name.
+/// Whether the image has this kernel: its machine code is in a section with the kernel's name.
 bool has_kernel(std::string_view image, const std::string& name) {
     const std::string section = ".text." + name;
     return image.find({section.c_str(), section.size() + 1}) != std::string_view::npos;
@@ -97,7 +97,7 @@ std::shared_ptr<Arguments> take_arguments(const Kernel& kernel, void** arguments
     return taken;
 }
 
-/// The real driver would only notice later, and then fail all calls.
+/// The real driver would detect this only later, and then fail all calls.
 bool may_have(const Kernel& kernel, const Arguments& arguments) {
     for (std::size_t i = 0; i < kernel.argument_count; ++i) {
         if (!kernel.argument_is_pointer[i]) continue;

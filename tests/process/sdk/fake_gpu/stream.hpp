@@ -3,11 +3,11 @@
 
 #include <functional>
 
-/// A simulated GPU and NCCL: libcuda.so.1 and libnccl.so.2 with the functions that the
-/// nccl backend and the examples call. Device memory is the process's own. Streams are queues that
-/// a thread of the driver processes, and so does every query of an event; ranks exchange bytes
-/// through files that they map; kernels are the real .cu files, compiled for the CPU
-/// (tests/support/cuda_on_cpu). Variables request faults (driver.cpp, nccl.cpp).
+/// A simulated GPU and NCCL: libcuda.so.1 and libnccl.so.2 with the functions that the nccl backend
+/// and the examples call. Device memory is the process's own. Streams are queues; a thread of the
+/// driver processes them, and every query of an event does so too. Ranks exchange bytes through
+/// files that they map. Kernels are the real .cu files, compiled for the CPU
+/// (tests/support/cuda_on_cpu). Environment variables inject faults (driver.cpp, nccl.cpp).
 namespace fake_gpu {
 
 /// A piece of work: called repeatedly until it returns that it is done.

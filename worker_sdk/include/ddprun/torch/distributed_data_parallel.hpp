@@ -8,8 +8,8 @@
 
 namespace ddprun::torch {
 
-/// What PyTorch has in Python, for C++: any module (what TORCH_MODULE makes, or a shared_ptr of a
-/// class of yours), trained data-parallel with an unchanged loop.
+/// PyTorch's DistributedDataParallel for C++: any module (made by TORCH_MODULE, or a shared_ptr to
+/// the program's own class) is trained data-parallel, with an unchanged loop.
 ///
 ///   auto group = ddprun::ProcessGroup::create(ddprun::World::from_environment());
 ///   ddprun::torch::DistributedDataParallel model(Net(), group);
@@ -19,7 +19,7 @@ namespace ddprun::torch {
 ///       loss(model(input), target).backward();   // on return the gradients are averaged
 ///       optimizer.step();
 ///
-/// An error of the group (a lost peer) comes out of `backward`, so the optimizer is not reached.
+/// `backward` throws an error of the group (a lost peer), so the optimizer is not reached.
 template <class ModulePointer>
 class DistributedDataParallel {
 public:
@@ -38,10 +38,10 @@ public:
     auto* operator->() { return &*module_; }
     const ModulePointer& module() const { return module_; }
 
-    /// While it lives, gradients only add up on this rank.
+    /// While the result exists, gradients only accumulate on this rank.
     Reducer::NoSync no_sync() { return averager_->reducer().no_sync(); }
 
-    /// After `backward`: as torch::nn::utils::clip_grad_norm_ over all parameters.
+    /// Called after `backward`; like torch::nn::utils::clip_grad_norm_ over all parameters.
     float clip_gradients(float max_norm) { return averager_->reducer().clip_gradients(max_norm); }
 
     Reducer& reducer() { return averager_->reducer(); }

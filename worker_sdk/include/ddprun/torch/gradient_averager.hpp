@@ -16,21 +16,22 @@ namespace ddprun::torch {
 struct DdpOptions {
     std::size_t first_bucket_bytes = std::size_t{1} << 20;
     std::size_t bucket_bytes = std::size_t{25} << 20;
-    /// Before each forward pass that is going to be reduced all ranks copy the buffers of rank 0.
+    /// All ranks copy the buffers of rank 0 before each forward pass whose gradients are reduced.
     bool broadcast_buffers = true;
-    /// Parameters may go without a gradient, and each rank may leave out others.
+    /// Parameters may have no gradient in a step, and different ones on each rank.
     bool find_unused_parameters = false;
     CommunicationHook hook;
 };
 
-/// Averages the gradients of a module over the ranks, while `backward` runs and until it returns.
+/// Averages the gradients of a module over the ranks during `backward`, which returns when all are
+/// averaged.
 ///
-/// Each gradient is a view into the memory of a Reducer, which a hook on the parameter's
-/// accumulator notifies when it is complete. `zero_grad` may zero it or drop it. Float parameters
-/// on the CPU, dense. One thread.
+/// Each gradient is a view into the memory of a Reducer. A hook on the parameter's accumulator
+/// notifies the Reducer when the gradient is complete. `zero_grad` may zero the gradient or drop
+/// it. Parameters must be dense floats on the CPU. One thread.
 class GradientAverager {
 public:
-    /// A collective. All ranks come with the same module, and leave with the parameters and buffers
+    /// A collective. All ranks pass the same module; afterwards each has the parameters and buffers
     /// of rank 0.
     GradientAverager(
         std::shared_ptr<::torch::nn::Module> module, ProcessGroup group, const DdpOptions& options);
@@ -44,7 +45,7 @@ public:
 private:
     struct Parameter {
         at::Tensor tensor;
-        /// Torch holds it weakly; the hook lives on it.
+        /// Torch has only a weak reference to it, and it owns the hook.
         decltype(::torch::autograd::impl::grad_accumulator(at::Tensor())) accumulator;
         std::uintptr_t hook = 0;
         bool has_gradient = false;  // in this backward pass

@@ -12,8 +12,8 @@
 namespace ddprun::groups {
 
 void Counter::set(std::uint32_t to) {
-    // Sequentially consistent, like the load that follows it and the sleeper's store and load:
-    // either the sleeper sees the new value or this thread sees the sleeper.
+    // Sequentially consistent, like the load that follows it and the sleeper's store and load. So
+    // either the sleeper reads the new value or this thread reads that there is a sleeper.
     value.store(to, std::memory_order_seq_cst);
     if (sleepers.load(std::memory_order_seq_cst) != 0) wake();
 }

@@ -15,7 +15,7 @@ class Handover {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// Listens.
+    /// Opens a listening socket.
     static std::variant<Handover, GroupError> open();
 
     Handover(Handover&& other) noexcept;

@@ -154,7 +154,7 @@ bool HostTransport::exchange_parts(const Collective& call, Wait& wait) {
 
 bool HostTransport::perform(const Collective& step, const Collective& whole, Wait& wait) {
     if (step.has_part_counts() && step.counts) return exchange_parts(step, wait);
-    // All may have arrived although one rank has failed: that is no success.
+    // All ranks may have arrived although one of them has failed; then the call has not succeeded.
     if (segment_->has_failed()) return false;
     ++call_count_;
     const auto offset = offset_given(step);

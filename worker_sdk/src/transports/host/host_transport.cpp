@@ -142,8 +142,8 @@ void HostTransport::renew(Wait& wait, std::chrono::steady_clock::time_point now)
     monitor_->renew(wait.monitored());
 }
 
-/// All ranks that have not arrived at the point where `rank` is missing; for a message, its other
-/// end.
+/// All ranks that have not arrived at the point for which `rank` is missing; for a message, its
+/// other end.
 std::vector<int> HostTransport::late_with(
     const Counter& counter, std::uint32_t target, int rank) const {
     std::vector<int> late;

@@ -29,8 +29,8 @@ private:
     std::vector<int> descriptors_;  // -1: the rank is checked by its pid
 };
 
-/// Returns, of these ranks of one host in the order of their seats, those other than `rank` whose
-/// processes have ended.
+/// Returns a function for ranks of one host, in the order of their seats. It returns those whose
+/// processes have ended, except `rank`.
 std::function<std::vector<int>()> ended_processes_of(
     std::shared_ptr<Segment> segment, std::vector<int> ranks, int rank);
 

@@ -37,7 +37,7 @@ Collective collective_from(const Posted& posted);
 /// Written by one rank and read by all. Initially zero.
 struct Seat {
     Counter arrived;
-    /// Two, used alternately: a late rank may still be reading the one before.
+    /// Two calls, used alternately: a late rank may still be reading the previous one.
     std::array<Posted, 2> calls;
     std::atomic<std::int32_t> pid;
     std::atomic<std::uint32_t> has_left;

@@ -11,8 +11,8 @@
 namespace ddprun::nccl {
 
 /// Collectives that were begun and not yet waited for, in their order. After each call an event is
-/// recorded in the stream. The newest call is open until NCCL has enqueued it: then its end can be
-/// recorded.
+/// recorded in the stream. The newest call is open until NCCL has enqueued it; only then can its
+/// end be recorded.
 ///
 /// One thread adds, another may remove. Requires: an OnDevice.
 class CallsInFlight {
@@ -32,7 +32,7 @@ public:
     DriverFunctions::Event newest_end() const;
     /// The end of the newest call was recorded.
     void close_newest();
-    /// The following require: not empty.
+    /// This function and those below require: not empty.
     bool is_oldest_open() const;
     DriverFunctions::Event oldest_end() const;
     void remove_oldest();

@@ -203,8 +203,8 @@ void Communicators::abort() {
         "start another");
 }
 
-/// Aborted in one NCCL group: an abort frees memory, which waits for the kernels of all other
-/// communicators. Done without the mutex, since it may take long, and other calls meanwhile fail
+/// Aborts all in one NCCL group: an abort frees memory, which waits for the kernels of all other
+/// communicators. Does not hold the mutex, since an abort may take long; other calls fail meanwhile
 /// because all communicators are aborted.
 void Communicators::abort_all() {
     settings_.on_device([&] {
@@ -252,7 +252,8 @@ bool Communicators::finalize() {
     return is_clean_.value_or(false);
 }
 
-/// All at once, since each finalize waits for its peers, which may finalize in another order.
+/// Finalizes all at once, since each finalize waits for its peers, which may finalize in another
+/// order.
 bool Communicators::finalize_all() {
     const Deadline deadline{Clock::now() + waiting_times::finalize_timeout, [] { return false; }};
     const auto comms = [&] {
@@ -267,8 +268,8 @@ bool Communicators::finalize_all() {
         comms.begin(), comms.end(), [&](Comm comm) { return !await_ready(comm, deadline); });
 }
 
-/// In one NCCL group, as in `abort_all`. After a failed destroy no other call is possible on a
-/// communicator, not even an abort.
+/// Destroys all in one NCCL group, as in `abort_all`. After a failed destroy no other call is
+/// possible on a communicator, not even an abort.
 void Communicators::destroy_all() {
     const std::lock_guard lock(mutex_);
     const bool is_group = comms_.size() > 1;

@@ -57,9 +57,9 @@ public:
     /// Requires: `end` has returned true, or nothing was ever joined.
     ~Communicators();
 
-    /// Ends all communicators: without an error by finalize, else by an abort. Returns false when
-    /// NCCL has not freed them because of a graph: then this object must be kept until the process
-    /// ends.
+    /// Ends all communicators: by finalize if there was no error, else by an abort. Returns false
+    /// when NCCL has not freed them because of a graph: then this object must be kept until the
+    /// process ends.
     bool end();
 
     /// Joins the other ranks. `most_ctas`: how many blocks of the GPU it may use; 0 for NCCL's
@@ -93,10 +93,11 @@ public:
     groups::Outcome begin_call(const std::function<abi::Result()>& calls);
     groups::Outcome await_ready(Comm comm, const Deadline& deadline);
 
-    /// Launches a graph that contains calls made before. Does not hold the mutex, which an abort
-    /// needs: the driver may block a launch until the device has progressed, and after the loss of
-    /// a peer only an abort makes it progress. A launch beside an abort is harmless: NCCL keeps
-    /// what the graph uses while it exists, and kernels of an aborted communicator leave at once.
+    /// Launches a graph that contains earlier calls. Does not hold the mutex, which an abort needs:
+    /// the driver may block a launch until the device has progressed, and after the loss of a peer
+    /// only an abort makes it progress. A launch concurrent with an abort is harmless: NCCL keeps
+    /// what the graph uses while the graph exists, and kernels of an aborted communicator end at
+    /// once.
     groups::Outcome launch(const std::function<groups::Outcome()>& body);
 
     /// NCCL's asynchronous state: success, in_progress or an error.

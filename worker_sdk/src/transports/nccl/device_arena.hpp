@@ -33,8 +33,8 @@ public:
     void give_back(void* data, std::size_t bytes) override;
 
 private:
-    /// While it exists, this thread's call is watched. Several threads may make such calls at once:
-    /// the work that one waits for on the device may depend on another's call.
+    /// While it exists, the watchdog watches this thread's call. Several threads may make such
+    /// calls at once: the device work that one call waits for may depend on another call.
     class Watched {
     public:
         explicit Watched(DeviceArena& arena);

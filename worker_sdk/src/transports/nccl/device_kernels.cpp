@@ -33,7 +33,7 @@ Status load_module(
 
 }  // namespace
 
-/// Once per device; kernels stay loaded until the process ends, like their context.
+/// Loads the kernels once per device; they stay loaded until the process ends, like their context.
 std::variant<DeviceKernels, GroupError> DeviceKernels::load(const Device& device) {
     static auto* const mutex = new std::mutex;
     static auto* const loaded = new std::map<int, DeviceKernels>;

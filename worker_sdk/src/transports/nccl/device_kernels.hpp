@@ -54,7 +54,7 @@ private:
     static constexpr unsigned threads = 256;
 
     static std::variant<DeviceKernels, groups::GroupError> load_new(const Device& device);
-    /// For a loop over `count` elements.
+    /// How many blocks a loop over `count` elements gets.
     static unsigned blocks_for(std::size_t count);
     template <class... Arguments>
     Status launch(Function function, unsigned blocks, Stream stream, Arguments... arguments) const;

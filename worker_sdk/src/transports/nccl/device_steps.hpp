@@ -13,8 +13,8 @@
 namespace ddprun::nccl {
 
 /// The steps of a training loop on a group's GPU, with the contracts of `Steps`. Work is enqueued
-/// behind the work in the group's stream (`Group::use_stream`; null is CUDA's default stream).
-/// Everything throws like `Group::wait`, and one error ends the group.
+/// behind the work in the group's stream (`Group::use_stream`; null is CUDA's default stream). All
+/// functions throw like `Group::wait`, and one error ends the group.
 class DeviceSteps {
 public:
     /// Null when the group's buffers are in host memory.

@@ -13,8 +13,8 @@
 
 namespace ddprun::nccl {
 
-/// What a session uses of its group: the keys of the rendezvous in the store, and whether the group
-/// has failed. The failure monitor keeps the group's error. Any thread.
+/// The part of its group that a session uses: the keys of the rendezvous in the store, and whether
+/// the group has failed. The failure monitor keeps the group's error. Any thread.
 class GroupContext {
 public:
     struct Settings {

@@ -179,12 +179,12 @@ Outcome Session::look() {
     if (context_.has_failed()) return aborted();
     const auto state = comms_->state(all_);
     if (state == abi::Result::success || state == abi::Result::in_progress) return {};
-    if (auto reason = why_aborted()) return reason;  // meanwhile
+    if (auto reason = why_aborted()) return reason;  // it was aborted meanwhile
     return comms_->error_of(state);
 }
 
-/// The latest end of the handling of a failure after this timeout: the abort, and the end of the
-/// kernels.
+/// The latest time by which a failure after this timeout has been handled: the abort is done, and
+/// the kernels have ended.
 Clock::time_point Session::latest_end_of(milliseconds timeout) const {
     return latest_end_after(Clock::now() + timeout);
 }
@@ -224,7 +224,7 @@ void Session::drop(Comm part) {
     comms_->drop(part);
 }
 
-/// Between two ranks the sender is 0.
+/// In a communicator of two ranks the sender is 0.
 Session::Joined Session::comm_of(const groups::Collective& collective, GroupContext::Wait& wait) {
     if (!collective.is_point_to_point()) return all_;
     const std::pair pair(collective.root, collective.receiver);
@@ -248,7 +248,8 @@ HangWatchdog::Work Session::work_of(const groups::Collective& collective) {
                                 : HangWatchdog::Work::collective;
 }
 
-/// Only calls of all ranks, with buffers on the device: a message may first need a communicator.
+/// True only for calls of all ranks with buffers on the device, since a message may first need a
+/// communicator.
 bool Session::can_be_in_flight(const groups::Collective& collective) {
     return !collective.is_on_host && work_of(collective) == HangWatchdog::Work::collective;
 }
@@ -286,7 +287,7 @@ std::variant<bool, GroupError> Session::begin(const groups::Collective& collecti
     return fail(std::move(*error));
 }
 
-/// Returns false when NCCL has not enqueued the call before yet.
+/// Returns false when NCCL has not yet enqueued the previous call.
 std::variant<bool, GroupError> Session::enqueue_now(const groups::Collective& collective) {
     if (in_flight_->is_newest_open()) {
         const Deadline deadline{Clock::now() + waiting_times::take_timeout, [] { return false; }};
@@ -294,7 +295,7 @@ std::variant<bool, GroupError> Session::enqueue_now(const groups::Collective& co
         // Not a timed_mutex: gcc 12's ThreadSanitizer does not support it.
         for (Pause pause; !lock && Clock::now() < deadline.until; pause.take())
             if (lock.try_lock()) break;
-        // An error of the call before is reported by its own wait.
+        // The wait for the previous call reports the error of that call.
         if (!lock || await_enqueued(deadline)) return false;
     }
     const auto& queue = *queues_.front();
@@ -423,7 +424,7 @@ Outcome Session::await(
     }
 }
 
-/// After an abort the kernels have left; when this takes more than a moment, the device is stuck.
+/// After an abort the kernels end soon; when this takes more than a moment, the device is stuck.
 void Session::await_idle(const std::function<bool()>& is_over) const {
     const auto until = Clock::now() + abort_timeout();
     for (Pause pause; !is_over(); pause.take())

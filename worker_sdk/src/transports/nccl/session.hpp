@@ -70,14 +70,14 @@ public:
     /// Why the session was aborted; none if it was not.
     groups::Outcome why_aborted();
 
-    /// For Steps, which enqueues its own calls: the communicator of all ranks, and what a call on
-    /// it needs.
+    /// The communicator of all ranks, and what a call on it needs, for Steps, which enqueues its
+    /// own calls.
     Communicators& communicators() { return *comms_; }
     Communicators::Comm of_all() const { return all_; }
     Target target(DriverFunctions::Stream stream) const;
     const Device& device() const { return device_; }
     const NcclFunctions& nccl() const { return nccl_; }
-    /// For the group's memory, which may outlive this object.
+    /// Used by the group's memory, which may outlive this object.
     const std::shared_ptr<HangWatchdog>& hang_watchdog() const { return hang_watchdog_; }
     /// The device's address of a word in host memory that is 1 until the communicators are aborted.
     DriverFunctions::DevicePointer valid_flag() const { return valid_flag_->on_device(); }

@@ -255,7 +255,7 @@ Outcome Steps::await_until(const IsOver& is_over) {
     return session_.why_aborted();
 }
 
-/// After a failure on the device its work has ended, but is not done.
+/// After a failure on the device its work has ended, but was not completed.
 Outcome Steps::await_event(DriverFunctions::Event event) {
     if (auto error = await_until([&] { return has_ended(event); })) return error;
     return outcome_of(driver_.event_query(event));

@@ -61,7 +61,7 @@ public:
     /// Ends the step that was finished last.
     groups::Outcome end(Stream program);
 
-    /// Launches captured steps. Not under capture, like the functions below.
+    /// Launches captured steps. Like the functions below it must not be called under capture.
     groups::Outcome replay(Stream program, const std::function<void()>& launch);
     /// Waits on the host for the stream.
     groups::Outcome await(Stream program);

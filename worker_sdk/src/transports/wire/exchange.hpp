@@ -74,8 +74,8 @@ public:
     Room next_input(int peer) const;
     void received(int peer, std::size_t bytes);
     bool has_received_all(int peer) const { return stream(peer).inputs.empty(); }
-    /// Copies some of what is to be copied, while no bytes can be moved. Returns false when all is
-    /// copied.
+    /// Performs some of the planned copies, while no bytes can be moved. Returns false when all are
+    /// done.
     bool copy_some();
 
 private:

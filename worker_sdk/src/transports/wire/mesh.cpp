@@ -28,7 +28,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The first bytes that a rank sends: "this is rank N, and it knows your token".
+/// The first bytes that a rank sends: its number, and the peer's token.
 struct Greeting {
     static constexpr std::uint32_t current_version = 0x77697201;
 
@@ -38,9 +38,9 @@ struct Greeting {
 };
 static_assert(sizeof(Greeting) == 24);
 
-/// How many connections without a greeting are kept, in addition to one for each rank.
+/// How many connections without a greeting are kept at most, in addition to one for each rank.
 constexpr std::size_t most_unknown = 16;
-/// After so many accepted connections the other sockets and the deadline are checked.
+/// After this many accepted connections the other sockets and the deadline are checked.
 constexpr int most_accepted_at_once = 64;
 /// Descriptors that a process needs at least, besides those of one group's connections.
 constexpr rlim_t other_descriptors = 16;
@@ -303,7 +303,8 @@ Outcome Mesh::await_guests(Clock::time_point until) {
     return {};
 }
 
-/// Reads at once what a peer has already sent, so that it does not count as unknown.
+/// Accepts connections and reads at once what each peer has already sent, so that it does not count
+/// as unknown.
 Outcome Mesh::accept_guests(const std::vector<PeerAddress>& addresses) {
     if (!std::exchange(has_callers_, false)) return {};
     for (int i = 0; i < most_accepted_at_once && !is_aborted_; ++i) {
@@ -419,7 +420,7 @@ Outcome Mesh::handle_unknown(Guest& guest, const std::vector<PeerAddress>& addre
     return {};
 }
 
-/// Returns true when so many bytes have arrived. It reads no further byte, since those belong to
+/// Returns true when this many bytes have arrived. It reads no further byte, since those belong to
 /// the first call.
 bool Mesh::read_from(Guest& guest, std::size_t bytes, Outcome& lost) {
     const auto got =

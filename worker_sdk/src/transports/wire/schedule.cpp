@@ -12,7 +12,7 @@ namespace {
 
 using Kind = Collective::Kind;
 
-/// Up to so many bytes are sent in one step although that sends more bytes in total: two steps
+/// Up to this many bytes are sent in one step, although that sends more bytes in total: two steps
 /// would take longer.
 constexpr std::size_t most_direct_bytes = 64 * 1024;
 constexpr std::size_t cache_line = 64;

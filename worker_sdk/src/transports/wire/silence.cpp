@@ -13,7 +13,7 @@ namespace ddprun::groups {
 
 namespace {
 
-/// One question may be unanswered merely because its answer is on its way.
+/// One question may be unanswered only because its answer is still in flight.
 constexpr int fewest_open_questions = 3;
 
 void set(int socket, int level, int option, int value) {

@@ -6,9 +6,10 @@
 namespace ddprun::groups {
 
 /// Detects a machine that has lost its power or network, and so closes no connection. While data
-/// for such a peer waits, the kernel asks ever more rarely, for a quarter of an hour, before it
-/// reports an error; so the facts that it has are read instead. TCP_USER_TIMEOUT would also end a
-/// connection to a busy peer that reads nothing: its window is closed, but its machine answers.
+/// for such a peer waits, the kernel sends questions at growing intervals, for a quarter of an
+/// hour, before it reports an error. So this code reads the kernel's counters instead.
+/// TCP_USER_TIMEOUT would also end a connection to a busy peer that reads nothing: its window is
+/// closed, but its machine answers.
 void ask_when_idle(int socket);
 
 /// Whether the other machine has answered nothing for `waiting_times::silent_machine_timeout`,

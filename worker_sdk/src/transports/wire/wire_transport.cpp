@@ -115,7 +115,7 @@ Outcome WireTransport::run_step(
     if (!error) return {};
     if (error->kind == GroupError::Kind::mismatch) return mismatch_with(*error, whole);
     auto outcome = named(std::move(*error));
-    // The late rank is not known: the one that was waited for may be waiting for another.
+    // The late rank is not known: the rank that was waited for may itself be waiting for another.
     if (outcome.kind == GroupError::Kind::timeout) outcome.ranks.clear();
     return outcome;
 }

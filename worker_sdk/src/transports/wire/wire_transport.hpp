@@ -65,8 +65,8 @@ private:
 
     Settings settings_;
     std::unique_ptr<Mesh> mesh_;
-    /// For collectives, one of which runs at a time. Kept for the next one: fresh pages would cost
-    /// more than the network.
+    /// Memory for collectives, one of which runs at a time. Kept for the next one: fresh pages
+    /// would cost more than the network.
     Scratch<std::byte> scratch_;
 };
 

@@ -33,7 +33,7 @@ extern "C" __global__ void ddprun_count_step(const unsigned* commit, Count* coun
     __nv_atomic_store_n(steps, *count, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_SYSTEM);
 }
 
-/// `sums[block]`: of the squares of this block's elements. Blocks of 256 threads.
+/// `sums[block]` becomes the sum of the squares of this block's elements. Blocks of 256 threads.
 extern "C" __global__ void __launch_bounds__(threads_of_block)
     ddprun_sum_squares(const float* __restrict__ values, Count count, double* __restrict__ sums) {
     double sum = 0;
@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(threads_of_block)
     if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-/// One block of 256 threads: the square root of the sum of all sums.
+/// Computes the square root of the sum of all sums. One block of 256 threads.
 extern "C" __global__ void __launch_bounds__(threads_of_block)
     ddprun_norm_of_sums(const double* sums, unsigned count, float* norm) {
     double sum = 0;
@@ -58,8 +58,8 @@ extern "C" __global__ void __launch_bounds__(threads_of_block)
     if (threadIdx.x == 0) *norm = static_cast<float>(sqrt(sum));
 }
 
-/// Makes the norm at most `max_norm`. As PyTorch does it: the small number keeps the result below
-/// the bound after rounding.
+/// Scales the values so that their norm is at most `max_norm`. As in PyTorch, the small number
+/// keeps the result below the bound after rounding.
 extern "C" __global__ void ddprun_clip(
     float* values, Count count, const float* norm, float max_norm) {
     if (*norm <= max_norm) return;
