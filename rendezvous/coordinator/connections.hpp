@@ -21,7 +21,7 @@ void on_resumed(JobStep& step, NodeResumed resumed);
 /// The member's current connection ended.
 void on_dropped(JobStep& step, Member& member);
 
-/// A node that becomes a member. Requires: no member of this nonce is there.
+/// Adds a node as a member. Requires: there is no member with this nonce.
 Member& add_member(
     JobStep& step, Connected connection, control::Join join, Reach reach, Member::State state);
 

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-/// A connection as the coordinator and its jobs see it, and their effects.
+/// The data of a connection that the coordinator and its jobs use, and their effects.
 namespace ddprun::coordinator {
 
 /// A connection that spoke the preamble. Addresses are numeric, IPv4-mapped unwrapped.
@@ -89,7 +89,7 @@ struct SteppedDown {
     std::string reason;
     /// The epoch of the ended leadership.
     std::uint64_t epoch = 0;
-    /// The newest epoch that a node has named.
+    /// The newest epoch that a node has stated in its greeting.
     std::uint64_t known_epoch = 0;
     /// No job is left: none runs, and no node may come back for a result.
     bool is_idle = false;

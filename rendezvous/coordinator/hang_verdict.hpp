@@ -14,7 +14,7 @@
 /// Decides which ranks block a round. Pure.
 namespace ddprun::coordinator {
 
-/// One rank of the round, as its node has last reported it. Nothing is owned.
+/// One rank of the round, as its node has last reported it. Does not own what it points to.
 struct RankSeen {
     int rank = 0;
     std::string_view host;
@@ -32,7 +32,8 @@ struct HangVerdict {
         hangs,   ///< no rank works
     };
     Kind kind = Kind::hangs;
-    /// The ranks that block the others, in ascending order; empty when that is not visible.
+    /// The ranks that block the others, in ascending order; empty when the observations do not show
+    /// which.
     std::vector<int> suspects;
     /// What the suspects do, or what all ranks do: "is stopped by a signal".
     std::string why;
@@ -44,10 +45,10 @@ struct HangVerdict {
     bool operator==(const HangVerdict&) const = default;
 };
 
-/// None while a rank is not known, is debugged, or neither works nor has ended and has not been in
-/// its place for `limit` (limits::slow_phase_factor times as long where it says that it starts,
-/// evaluates, saves or compiles), and while ranks work that are not waited for. Otherwise the first
-/// row that applies:
+/// None while a rank is unknown or is being debugged. None while a rank that neither works nor has
+/// ended has been in its place for less than `limit` (limits::slow_phase_factor times as long when
+/// it reports that it starts, evaluates, saves or compiles). None while ranks work and the others
+/// do not wait for them. Otherwise the first row that applies:
 ///
 /// | Seen                                                | Suspects                            |
 /// |-----------------------------------------------------|-------------------------------------|

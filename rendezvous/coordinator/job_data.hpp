@@ -31,12 +31,12 @@
 /// standby.hpp; only they and job.cpp use this. Data of one state are gone when the job leaves it.
 namespace ddprun::coordinator {
 
-/// When waiting nodes are notified of what they wait for.
+/// When waiting nodes are notified of the reason for their wait.
 struct WaitNotes {
     Instant waiting_since{};
     /// When all of them are notified; the interval triples each time.
     Instant all_at{};
-    /// When nodes are notified that came after the last note; `arrivals` is the number of nodes
+    /// When nodes that came after the last note are notified; `arrivals` is the number of nodes
     /// before that note.
     std::optional<Instant> newcomers_at;
     std::uint64_t arrivals = 0;
@@ -58,7 +58,7 @@ struct Forming {
     Forming(Instant waits_from, const control::Settings& settings);
 };
 
-/// The lasting hang, as nodes were notified of it.
+/// The present hang, as it was reported to the nodes.
 struct ReportedHang {
     HangVerdict::Kind kind;
     std::string headline;
@@ -72,12 +72,12 @@ struct Running {
     std::optional<Instant> first_late_at;
     std::optional<Instant> admit_at;
     std::optional<Instant> surplus_check_at;
-    /// Set while all ranks are to save, with the time until which that is awaited.
+    /// Set while all ranks must save, with the time until which the server waits for that.
     std::optional<SaveAgreement> save;
     std::optional<Instant> save_ends_at;
-    /// The newest save point that a member may have.
+    /// The newest save point that a member may have received.
     std::optional<control::SavePoint> known_save;
-    /// When the ranks are judged, after a node has reported what its workers do.
+    /// When the ranks are judged; set by a node's report of what its workers do.
     std::optional<Instant> judge_at;
     std::optional<ReportedHang> hang;
 };
@@ -97,8 +97,8 @@ struct Draining {
 /// The server was restarted: members report their rounds.
 struct Recovering {
     Instant ends_at{};
-    /// A member came back with workers of the current round; or with workers that are still ending,
-    /// or have all succeeded (`has_stopping`).
+    /// `has_workers`: a member came back with running workers of the current round. `has_stopping`:
+    /// one came back with workers that are still ending or have all succeeded.
     bool has_workers = false;
     bool has_stopping = false;
     /// The neighbours sent to each member before the restart, by group rank.
@@ -116,10 +116,10 @@ struct Over {
     /// The nodes that get the whole result, with their tokens. Any other node gets it without the
     /// text of workers.
     std::map<Nonce, std::optional<Nonce>> members;
-    /// The next leader will know the end; until then no node gets the result. Always true when
+    /// The next leader will read the end; before that no node gets the result. Always true when
     /// servers are not elected.
     bool is_recorded = true;
-    /// After this no node comes back for the result.
+    /// After this time no node comes back for the result.
     Instant forget_at{};
 };
 
@@ -133,8 +133,8 @@ struct JobIdentity {
     std::string incarnation;
     /// The network of its first node: `Connected::peer_network`.
     std::string network = {};
-    /// The scheduler's name for the job, if there is one: names of one scheduler are ordered in
-    /// time. `incarnation` begins with it.
+    /// The scheduler's name for the job, if there is one: the names that one scheduler gives are
+    /// ordered in time. `incarnation` begins with it.
     std::optional<std::string> given;
     /// The server is part of a `ddprun`.
     bool is_hosted = false;
@@ -147,12 +147,13 @@ struct JobIdentity {
 /// The name under which the job's rounds are counted.
 enum class Naming : std::uint8_t {
     named,
-    /// The number of the next round is unknown: another round would be the first one of a new
+    /// The number of the next round is unknown, so another round would be the first one of a new
     /// incarnation.
     outdated,
     /// A new incarnation, named after the first node that joins.
     nameless,
-    /// Like `named`, but with rounds under an earlier name: the job is kept while no node is there.
+    /// Like `named`, but there were rounds under an earlier name, so the job is kept even without a
+    /// node.
     renamed,
 };
 
@@ -170,7 +171,7 @@ struct Restarts {
 struct Causes {
     /// The job ends once its workers are gone.
     std::optional<control::Cause> cancel;
-    /// All ranks have saved the same step for that end.
+    /// All ranks have saved the same step before that end.
     bool is_saved = false;
     /// The first `leave` since the round began, or since there has been no round.
     std::optional<control::Cause> left;
@@ -198,7 +199,8 @@ struct PhaseTimes {
     std::array<Duration, std::variant_size_v<JobState>> spent{};  ///< up to `entered_at`
     Instant entered_at{};
 
-    /// The time from the beginning of the job, which is in the state of this index now, to its end.
+    /// The time from the beginning of the job to its end, or to now. `state`: the index of the
+    /// job's present state.
     Duration until_the_end(Instant now, std::size_t state) const;
 };
 
@@ -218,10 +220,10 @@ struct JobData {
     Said said;
     PhaseTimes phases;
     Ledger ledger;
-    /// When the job is forgotten, set while no node keeps it.
+    /// When the job is forgotten; set while no node keeps it.
     std::optional<Instant> deserted_until;
     std::uint64_t hang_count = 0;
-    /// The number of messages about other rounds, or that do not fit the sender's state.
+    /// The number of messages that are about other rounds or do not fit the sender's state.
     std::uint64_t stale_count = 0;
 
     JobData(JobIdentity identity, const control::Join& terms, JobState state, Instant now);
@@ -242,14 +244,15 @@ struct JobData {
     /// No round of this incarnation was ever begun.
     bool is_young() const { return is<Forming>() && !round; }
     bool is_empty() const;
-    /// This server has begun a round of the job. Before that, and while a round was only reported,
-    /// its nodes keep the job while they are connected and for their lease. Only an hour of that
-    /// lease counts, except while all places of a reported round are taken and workers may run.
+    /// This server has begun a round of the job. Otherwise its nodes keep the job only while they
+    /// are connected and for their lease after that. Only an hour of that lease counts, except
+    /// while all places of a reported round are taken and workers may run.
     bool is_proven() const { return round && !round->is_recovered; }
     /// No node keeps the job: none is left, or the job is unproven and none is connected.
     bool is_deserted();
     /// False for a job that can have only one node, since no other node depends on it. When servers
-    /// are elected it always has one: another node may become the leader and give the place away.
+    /// are elected every job has a lease: another node may become the leader and give the place
+    /// away.
     bool has_lease() const {
         return terms.nodes.max > 1 || terms.nodes.spares > 0 || identity.epoch > 0;
     }
@@ -261,7 +264,7 @@ struct JobData {
     /// How many waiting nodes would get a place in a restart: whole units, up to the available
     /// room. Visits every member.
     std::size_t growth() const;
-    /// Until when a member that is stopped now is waited for.
+    /// Until when the server waits for a member that is stopped now.
     Instant ready_by(Instant now) const;
 };
 
@@ -278,7 +281,7 @@ struct JobStep {
     std::vector<Effect>& out;
     /// False for events that cannot change the job, such as a heartbeat.
     bool has_changed = true;
-    /// Set for the ledger.
+    /// Set when the event reported steps; for the ledger.
     std::optional<ReportedSteps> steps = std::nullopt;
 
     /// Leaves the state; references into the old state become invalid.

@@ -18,7 +18,7 @@ void Ledger::enter(State state, int round, Instant now) {
     if (state == state_ && round == round_) return;
     close_interval(now);
     if (round != round_) begin_round(round);
-    // During a hang the first step may still come.
+    // During a hang the first step may still follow, so the time stays undecided.
     if (state != State::running && state != State::hung) decide(GoodputPhase::unmeasured);
     state_ = state;
 }

@@ -25,19 +25,19 @@ struct Hold {
     Duration length{};
 };
 
-/// The node is about to be taken away: before that, all ranks are to save.
+/// The node is about to be taken away; before that, all ranks must save.
 struct GivenNotice {
     std::string reason;
     int signal = 0;
-    /// Until when the save is awaited.
+    /// Until when the server waits for the save.
     Instant ends_at{};
     std::optional<std::uint64_t> asked;
     bool ends_job = false;
-    /// The round of `asked`.
+    /// The round whose step is in `asked`.
     std::optional<int> round;
 };
 
-/// One node of a job. silence.hpp knows when it was last heard.
+/// One node of a job. The time of its last message is in silence.hpp.
 struct Member {
     enum class State : std::uint8_t {
         ready,      ///< has no workers and a new store: may be in the next round
@@ -85,7 +85,7 @@ struct Member {
     /// "node2 (pid 4242)".
     std::string name() const;
     bool is_leaving() const { return leave_signal.has_value(); }
-    /// The node may be in a later round.
+    /// The node may have a place in a later round.
     bool stays() const { return !is_leaving() && !drain_reason && !is_of_drained_host; }
     bool speaks_through(ConnectionId id) const {
         return is_connected && connection.connection == id;
@@ -144,7 +144,7 @@ public:
     /// Checks the counts. Visits every member.
     void check() const;
 
-    /// In order of arrival, so that messages to all members are sent in this order.
+    /// In order of arrival; messages to all members are sent in this order.
     std::vector<Member*> by_arrival();
     std::vector<const Member*> by_arrival() const;
     /// Members without a group rank, in order of arrival.

@@ -15,7 +15,7 @@ bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/// The run of digits at the start of `text`, which is shortened by it; leading zeros dropped.
+/// Removes the digits at the start of `text` and returns them without leading zeros.
 std::string_view take_number(std::string_view& text) {
     std::size_t end = 0;
     while (end < text.size() && is_digit(text[end]))

@@ -102,7 +102,7 @@ bool Round::put_back(const Member& member, const control::Assignment& assignment
 
 bool Round::needs(const Member& member) const {
     if (!place_of(member).has_succeeded) return true;
-    // It hosts the worker store of the members that still run.
+    // The first member hosts the store that the remaining workers use.
     return *member.group_rank == 0 && succeeded_count < places.size();
 }
 

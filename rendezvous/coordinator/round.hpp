@@ -45,7 +45,7 @@ struct StoreWaits {
     std::string noted_key;
 };
 
-/// A member's place in a round. It stays when the member is lost.
+/// A member's place in a round. The place is kept when the member is lost.
 struct Place {
     Nonce nonce;
     std::string host;
@@ -62,7 +62,7 @@ struct Place {
     /// Why the member has this group rank, from `rank_order`.
     std::string reason;
     bool has_succeeded = false;
-    /// The member was lost or left after it had succeeded, so it is not missed.
+    /// The member was lost or left after it had succeeded, so the round does not need it.
     bool is_gone = false;
     std::optional<ReportedClients> store_clients;
     /// The last progress that its workers reported.
@@ -92,8 +92,8 @@ private:
     std::map<std::size_t, Place> taken_;
 };
 
-/// Which member has which ranks: the current round, or the last one. A value; `Job` decides when
-/// there is another. Ranks are prefix sums over the places, per world and per role.
+/// The assignment of ranks to members, in the current or the last round. A value; `Job` decides
+/// when there is another. Ranks are prefix sums over the places, per world and per role.
 struct Round {
     int number = 0;
     int world_size = 0;
@@ -108,8 +108,8 @@ struct Round {
     /// Rebuilt from what its members reported after the server was started again.
     bool is_recovered = false;
     StoreWaits store_waits;
-    /// The text of how all ranks saved before a node was taken away, after which the job was to
-    /// continue without it.
+    /// Describes how all ranks saved before a node was taken away; the job continues without that
+    /// node.
     std::optional<std::string> saved;
 
     /// Requires: `member` has a group rank.

@@ -154,7 +154,7 @@ void refuse_surplus(JobStep& step) {
     if (surplus.empty()) return;
     const auto heard_at = running::all_heard_at(step);
     for (auto* member : surplus) {
-        // The newcomer may replace a member that is gone, whose loss is not known yet.
+        // The newcomer may replace a member whose loss has not been noticed yet.
         if (!heard_at || *heard_at < member->came_at) {
             check_at = step.now + limits::silent_check_interval;
             continue;

@@ -144,7 +144,7 @@ void Silence::on_deadline(Instant now, std::vector<Effect>& out) {
         out.push_back(std::move(one));
 }
 
-/// The node is heard again, whatever the message was.
+/// Called for every message of the node, whatever its type.
 void Silence::hear(Entry& entry, Instant now, std::vector<Effect>& out) {
     entry.heard_at = now;
     if (!entry.suspicion) return;

@@ -63,8 +63,8 @@ public:
         /// Seats of the nodes that are asked about this one.
         std::vector<std::size_t> neighbours;
     };
-    /// Places were given. `is_recovered`: the round continues as before, and so do the reachable
-    /// neighbours.
+    /// The members got their places. `is_recovered`: the round continues as before, and so do the
+    /// reachable neighbours.
     struct RoundBegan {
         int number = 0;
         std::vector<Seat> seats;
@@ -80,7 +80,7 @@ public:
         Nonce witness;
         control::NeighbourHeard heard;
     };
-    /// The process did not run for a while, so silence meanwhile means nothing.
+    /// The process did not run for a while, so silence during that time means nothing.
     struct WokenLate {};
     /// The job is over: nodes can still be lost, but neighbours are no longer asked.
     struct Ended {};
@@ -131,8 +131,8 @@ public:
     bool is_heard(const Nonce& nonce, Instant now) const;
     /// No message for 3 s.
     bool is_silent(const Nonce& nonce, Instant now) const;
-    /// Whether the node has been heard at that moment or later. Without a lease there are no
-    /// heartbeats, so it always counts as heard while connected.
+    /// Whether a message of the node has arrived at that moment or later. Without a lease there are
+    /// no heartbeats, so it always counts as heard while connected.
     bool is_heard_since(const Nonce& nonce, Instant moment, Instant now) const;
     Instant heard_at(const Nonce& nonce) const;
     std::size_t size() const { return entries_.size(); }

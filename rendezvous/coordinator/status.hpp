@@ -13,7 +13,7 @@
 /// The state of a job as values; server/http_status turns them into JSON.
 namespace ddprun::coordinator {
 
-/// A worker that has reported any.
+/// The progress of one worker that has reported any.
 struct ProgressStatus {
     int rank = 0;
     std::optional<std::uint64_t> step;

@@ -7,8 +7,9 @@
 #include <optional>
 
 /// Determines which ranks a long wait in the store of the current round is about. The node that
-/// serves the store reports a wait and then the connections of its workers; the other members are
-/// asked for theirs; when all have answered, a line is logged. waiting_ranks.hpp compares the two.
+/// serves the store reports a wait and then the connections of its workers. The other members are
+/// then asked for theirs, and when all have answered, a line is logged. waiting_ranks.hpp compares
+/// the wait with the connections.
 namespace ddprun::coordinator {
 
 /// Answers a heartbeat and takes over its reports of the store and of the workers' progress.

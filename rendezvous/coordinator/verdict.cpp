@@ -132,8 +132,8 @@ Verdict judge(const Shortage& shortage) {
     }
     if (shortage.last_cause) cause = *shortage.last_cause;
     cause.worker.reset();
-    // No wait had begun: the signal that ended one node, perhaps the first of many to receive it,
-    // ended the job.
+    // No wait had begun, so the signal that ended one node counts as the end of the job: that node
+    // may be the first of many to receive it.
     const bool is_signalled = cause.kind == control::Cause::Kind::node_left && cause.signal != 0;
     if (is_signalled && shortage.waited == Duration{}) {
         cause.kind = control::Cause::Kind::cancelled;
