@@ -29,7 +29,7 @@ struct Activation {
 /// Returns the value of a variable, if it is set.
 using Variable = std::function<std::optional<std::string>(const char* name)>;
 
-/// What was passed to the process `self`, or an error that names the variable and its value.
+/// The sockets passed to the process `self`, or an error that names the variable and its value.
 /// Sockets for another process (variables left over from a parent) are ignored.
 std::variant<Activation, std::string> read_activation(const Variable& variable, int self);
 

@@ -21,8 +21,8 @@ public:
     using Take = std::function<void(net::Tcp::socket)>;
     enum class Callers : std::uint8_t {
         any,
-        /// On a loopback address, where only users of this machine call, only this user and root
-        /// are served. A caller whose user cannot be determined is served too.
+        /// On a loopback address, which only users of this machine can reach, serves only this
+        /// user, root, and callers whose user cannot be determined.
         own_user_on_loopback,
         /// The same, but a caller whose user cannot be determined is closed. Requires: a loopback
         /// address.
@@ -63,7 +63,7 @@ private:
     bool has_closed_unasked_ = false;
     boost::asio::steady_timer pause_;
     int spare_ = -1;
-    /// An inherited socket may already have dropped callers.
+    /// The drops before this listener existed: an inherited socket may already have some.
     std::uint32_t dropped_before_;
     bool has_reported_drops_ = false;
     bool has_complained_ = false;

@@ -36,7 +36,7 @@ public:
         std::optional<std::string> hosted_run_id = std::nullopt;
         /// It serves only while it leads (`lead`).
         bool is_elected = false;
-        /// An elected server leads no more. Called on the server's thread.
+        /// An elected server no longer leads. Called on the server's thread.
         std::function<void(const coordinator::SteppedDown&)> on_stepped_down = {};
         /// A job has ended under an elected server. Called on the server's thread, and answered by
         /// `recorded`.
@@ -71,7 +71,7 @@ public:
     };
 
     explicit RendezvousServer(Options options);
-    /// Stops.
+    /// Calls `stop`.
     ~RendezvousServer();
     RendezvousServer(const RendezvousServer&) = delete;
     RendezvousServer& operator=(const RendezvousServer&) = delete;
@@ -98,8 +98,8 @@ public:
     void report_if_idle();
 
     /// Stops accepting, lets every caller read what was written to it and the end of its stream,
-    /// `drain_timeout` at most, and stops. To agents it is a server that went away: the jobs are
-    /// not ended. Harmless when repeated.
+    /// for at most `drain_timeout`, then stops. To agents this looks like a server that has failed:
+    /// the jobs are not ended. Harmless when repeated.
     void drain();
 
     /// Like `drain`, but closes every connection now: a caller may see a reset instead of the end.

@@ -18,8 +18,8 @@ namespace ddprun::server {
 /// Used on the thread of the io_context.
 class StorePoller {
 public:
-    /// Called with the number that a socket was added with, and its epoll events. Returns true if
-    /// it read all that there was, and that was little but not nothing: a client in a dialogue.
+    /// Called with the number given to `add` for this socket, and its epoll events. Returns true
+    /// for a client in a dialogue: a few bytes were read, and no more were there.
     using Ready = std::function<bool(std::uint64_t number, std::uint32_t events)>;
 
     StorePoller(boost::asio::io_context& io, Ready ready);
@@ -28,7 +28,7 @@ public:
 
     /// Starts with EPOLLIN. Returns false when descriptors or memory are missing.
     bool add(int socket, std::uint64_t number);
-    /// 0: only errors and the end of both directions.
+    /// With 0 only errors and the end of both directions are reported.
     void change(int socket, std::uint64_t number, std::uint32_t events);
     void remove(int socket);
 
