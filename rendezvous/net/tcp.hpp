@@ -39,8 +39,8 @@ Result<Tcp::acceptor> take_listening(boost::asio::io_context& io, int descriptor
 /// How many callers may wait to be accepted; empty where the kernel does not report it.
 std::optional<int> granted_backlog(Tcp::acceptor& acceptor);
 
-/// Callers that the kernel has dropped at this socket so far, nearly always because its backlog was
-/// full. Each tries again after a second or more.
+/// How many callers the kernel has dropped at this socket so far, nearly always because its backlog
+/// was full. A dropped caller tries again after a second or more.
 std::uint32_t dropped_callers(Tcp::acceptor& acceptor);
 
 /// Every address of a host name or numeric text, both families. The context of a failure says
@@ -53,11 +53,12 @@ boost::asio::awaitable<Result<Tcp::socket>> connect(std::vector<Tcp::endpoint> a
 /// Marks an accepted or connected socket: closed on exec, TCP_NODELAY.
 void prepare(Tcp::socket& socket);
 
-/// From now on a peer that vanishes without closing (no power, no network) ends the connection
-/// within about half a minute, even when no data is in flight.
+/// From now on the connection ends within about half a minute when the peer vanishes without
+/// closing (no power, no network), even when no data is in flight.
 void notice_lost_peer(Tcp::socket& socket);
 
-/// The network of which one caller may own all addresses: an IPv4 address, or "2001:db8:0:1::/64".
+/// The smallest network whose addresses may all belong to one caller: an IPv4 address, or
+/// "2001:db8:0:1::/64".
 std::string peer_network(const Tcp::socket& socket);
 
 /// Numeric address without brackets, IPv4-mapped unwrapped; "?" when the socket is not connected.
