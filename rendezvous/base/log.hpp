@@ -49,7 +49,7 @@ bool is_enabled(Level level);
 void set_sink(std::function<void(std::string line)> sink);
 
 /// Every line is a JSON object from now on: time, `common` (the run, the host), stream "ddprun",
-/// level, event, the event's fields, and as `message` the words of the text line.
+/// level, event, the event's fields, and `message`, which is the same as in the text line.
 void use_json(Fields common);
 /// Every line is text again.
 void use_text();
@@ -72,7 +72,7 @@ inline void trace(std::string_view event, Fields fields = {}) {
     write(Level::trace, event, fields);
 }
 
-/// `name=value` with quotes where a reader needs them; control characters escaped.
+/// `name=value`, with quotes if the value needs them, and control characters escaped.
 std::string describe(const Field& field);
 
 }  // namespace ddprun::log

@@ -20,11 +20,11 @@ std::string signal_name(int signal);
 /// "30 s", "2.5 s".
 std::string seconds_text(Duration length);
 
-/// Without the blanks around it.
+/// The text without the blanks at both ends.
 std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
 
-/// The word quoted for a shell: in single quotes, unless no common shell expands any of its
-/// characters ("[" and "^" are expanded by some).
+/// The word quoted for a shell. It is in single quotes, unless it has only characters that no
+/// common shell expands (some expand "[" and "^").
 std::string shell_word(std::string_view text);
 
 /// How a list is shortened: "a, b and 3 more".
