@@ -48,8 +48,7 @@ class StoreServer {
 public:
     struct Counters {
         std::uint64_t accepted = 0;
-        std::uint64_t refused = 0;  ///< callers whose first bytes were not a store client's
-                                    ///< greeting
+        std::uint64_t refused = 0;  ///< callers that sent no store client's greeting
         std::uint64_t requests = 0;
         std::size_t open = 0;
         std::size_t keys = 0;
