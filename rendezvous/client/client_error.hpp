@@ -17,7 +17,7 @@ enum class Error {
     server_closed,
     /// Connected, but no reply came in time. The connection is closed.
     no_answer,
-    /// The peer speaks another protocol.
+    /// The peer uses another protocol.
     not_a_store,
 };
 
