@@ -19,12 +19,12 @@
 
 namespace ddprun::witness {
 
-/// Asks one of several members of an etcd cluster: the one that answered last, then the others. If
-/// a user is given, each request has a token that etcd issued for the user's password; a token that
-/// etcd no longer accepts is replaced once.
+/// Sends requests to the members of an etcd cluster: first to the one that answered last, then to
+/// the others. If a user is given, each request has a token that etcd issued for the user's
+/// password; a token that etcd no longer accepts is replaced, once for each request.
 ///
-/// Lives on the thread of its `io_context`. An answer is never called from inside `ask`, nor once
-/// the client is gone.
+/// Lives on the thread of its `io_context`. The answer callback is never called from inside `ask`,
+/// or after the client is destroyed.
 class EtcdClient {
 public:
     using OnAnswer = std::function<void(Result<std::string> body)>;

@@ -67,7 +67,7 @@ Result<Json> parse(std::string_view answer) {
     return json;
 }
 
-/// A number as the gateway writes it: as text, or left out when it is 0.
+/// Reads a number in the gateway's form: as text, or left out when it is 0.
 template <class Number>
 std::optional<Number> number(const Json& object, const char* name) {
     const auto found = object.find(name);
@@ -140,7 +140,7 @@ Json reads(const Keys& keys) {
     return Json::array({range(keys.leader), range(keys.epoch)});
 }
 
-/// Compares: the leader's key is the one that this process has written.
+/// The comparison that succeeds if the leader's key is the one that this process has written.
 Json is_own(const Keys& keys, std::int64_t revision) {
     return {
         {"key", to_base64(keys.leader)},
@@ -190,7 +190,7 @@ Result<Record> record_in(const Json& json, std::string_view answer) {
     return record;
 }
 
-/// The text of an error.
+/// The text of etcd's error message.
 std::optional<std::string> message_in(std::string_view body) {
     const auto json = Json::parse(body, nullptr, false);
     if (!json.is_object()) return std::nullopt;
