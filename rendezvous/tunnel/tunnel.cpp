@@ -119,7 +119,7 @@ Result<> Tunnel::handle(const Frame& frame, std::vector<Effect>& out) {
     if (frame.kind == Kind::open) return on_open(frame, out);
     if (frame.stream == 0 || frame.stream > last_) return because(Error::wrong_stream);
     const auto place = streams_.find(frame.stream);
-    // The other end may not have received yet that the stream is over here.
+    // No error: the other end may have sent this before it received the end or the reset.
     if (place == streams_.end() || place->second.is_reset) return {};
     auto& stream = place->second;
     switch (frame.kind) {
