@@ -204,8 +204,8 @@ inline constexpr Duration tunnel_dial_timeout = 60s;
 inline constexpr Duration keepalive_idle = 10s;
 inline constexpr Duration keepalive_interval = 5s;
 inline constexpr int keepalive_probes = 3;
-/// Every accepted connection is probed after this long without a byte, so that a caller that
-/// vanished without closing does not hold a descriptor for ever. The interval is shorter than the
+/// Every accepted connection is probed after this long without a byte, so that a caller that has
+/// failed without closing does not occupy a descriptor for ever. The interval is shorter than the
 /// time after which address translators and load balancers forget an idle connection (4 minutes at
 /// Azure, 350 s at AWS). Probing continues for a quarter of an hour, as long as the kernel repeats
 /// unacknowledged data (tcp_retries2). So an outage that a busy connection survives ends no idle

@@ -31,8 +31,7 @@ struct Failure {
     throw boost::system::system_error(failure.code, failure.context);
 }
 
-/// A value, or the failure because of which there is none. Taking the value of a failed result is a
-/// bug and throws.
+/// A value, or a failure. Taking the value of a failed result is a bug and throws.
 ///
 /// Requires: every caller checks it. The compiler warns of a dropped result (clang also of one that
 /// comes from a `co_await`).

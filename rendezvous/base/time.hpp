@@ -15,7 +15,7 @@ namespace ddprun {
 /// files named in tests/rules read the clock (clock.hpp).
 using Duration = std::chrono::nanoseconds;
 
-/// The clock type of `Instant`: a tag without `now()`, so that pure code cannot ask for the time.
+/// The clock type of `Instant`: a tag without `now()`, so that pure code cannot read the time.
 struct BootTime {
     using duration = Duration;
     using rep = Duration::rep;

@@ -113,7 +113,7 @@ private:
     bool is_writing_ = false;
     /// Hello was read.
     bool is_open_ = false;
-    /// The owner ended it or is gone: no hook is called any more.
+    /// The owner has ended the connection or is destroyed: no hook is called any more.
     bool is_ending_ = false;
     /// The socket is closed.
     bool is_over_ = false;

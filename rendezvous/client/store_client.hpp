@@ -30,7 +30,7 @@ struct StoreOptions {
 /// Copies and `with_prefix` share one connection and may be used from several threads; a blocking
 /// call keeps the others waiting, as in PyTorch. `clone` makes a connection of its own. A timeout
 /// is the failure `errc::timed_out` with PyTorch's text ("wait timeout after 100ms, keys: /k");
-/// after one the store is usable unless the failure says that the server did not answer.
+/// after a timeout the store is usable, unless the failure says that the server did not answer.
 class StoreClient {
 public:
     static Result<StoreClient> connect(StoreOptions options);

@@ -385,7 +385,7 @@ struct Hello {
 struct Welcome {
     std::string incarnation;
     Duration lease{};
-    /// The server is part of a `ddprun`: once it is gone, it is not started again.
+    /// The server is part of a `ddprun`, so it is not started again once it has ended.
     bool hosted = false;
     /// Sent to version 2 and newer. A `Resume` with this token proves that the sender is the node
     /// that got this `Welcome`.

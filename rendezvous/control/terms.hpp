@@ -17,7 +17,7 @@
 /// messages (message.hpp); FORMAT.md has the meaning of each field.
 namespace ddprun::control {
 
-/// How many nodes a job wants: `MIN:MAX+SPARES`.
+/// The number of nodes of a job: `MIN:MAX+SPARES`.
 struct NodeRange {
     int min = 1;
     int max = 1;

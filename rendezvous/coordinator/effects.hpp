@@ -14,10 +14,10 @@
 /// The data of a connection that the coordinator and its jobs use, and their effects.
 namespace ddprun::coordinator {
 
-/// A connection that spoke the preamble. Addresses are numeric, IPv4-mapped unwrapped.
+/// A connection whose preamble was read. Addresses are numeric, IPv4-mapped unwrapped.
 struct Connected {
     ConnectionId connection;
-    std::string peer_addr;    ///< the peer's address as the server sees it: "10.0.0.2"
+    std::string peer_addr;    ///< the peer's address at the server: "10.0.0.2"
     std::string peer_socket;  ///< the same with port: "10.0.0.2:51234"
     std::string local_addr;   ///< the server's end of the connection
     /// The network of which one caller may own all addresses: "10.0.0.2", "2001:db8:0:1::/64".
@@ -33,7 +33,7 @@ struct Send {
     bool operator==(const Send&) const = default;
 };
 
-/// Sends what is queued, then closes the connection.
+/// Sends the queued messages, then closes the connection.
 struct Close {
     ConnectionId connection;
     std::string reason;

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-/// How a job ends, or goes on: an order to end it, success, and what a verdict leads to (another
+/// How a job ends or continues: after an order to end it, after success, or by a verdict (another
 /// round, or the state `Over`).
 namespace ddprun::coordinator {
 

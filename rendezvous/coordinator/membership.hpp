@@ -67,7 +67,7 @@ struct Member {
     /// Its place in the current round, or in the last one.
     std::optional<int> group_rank;
     Instant came_at{};
-    /// Since when another node has asked for its fixed place.
+    /// The time since which another node has requested this member's fixed place.
     std::optional<Instant> contested_at;
     /// Set while the node has no place because of a hold.
     std::optional<Hold> hold;

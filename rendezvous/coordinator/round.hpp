@@ -119,7 +119,7 @@ struct Round {
     const Place& place_of(const Member& member) const {
         return places.at(static_cast<std::size_t>(member.group_rank.value()));
     }
-    /// The round cannot go on without this member.
+    /// The round cannot continue without this member.
     bool needs(const Member& member) const;
     /// The assignment to send to this member; addresses are as seen from its connection.
     control::Assignment assignment_for(const Member& member) const;

@@ -60,7 +60,7 @@ public:
     struct Seat {
         Nonce nonce;
         std::string host;
-        /// Seats of the nodes that are asked about this one.
+        /// The seats of the nodes that are asked about this one when it is silent.
         std::vector<std::size_t> neighbours;
     };
     /// The members got their places. `is_recovered`: the round continues as before, and so do the

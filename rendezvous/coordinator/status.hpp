@@ -43,7 +43,7 @@ struct StoreWaitStatus {
     std::string key;
     std::uint64_t more_keys = 0;
     double since_s = 0;
-    /// The waiting ranks, as "0-6", and what is known of the other ranks, as in the log.
+    /// The waiting ranks ("0-6"), and the reports about the other ranks, as in the log.
     std::string ranks;
     std::string missing;
 };

@@ -14,7 +14,7 @@ namespace ddprun::coordinator {
 /// A neighbour that is asked about a silent member, with its state in the job.
 struct Witness {
     enum class State {
-        heard,   ///< can be asked
+        heard,   ///< not silent: can be asked
         silent,  ///< silent itself, so its answer is not known
         gone,    ///< lost or left, so it no longer answers probes
     };

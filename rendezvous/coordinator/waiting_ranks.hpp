@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-/// Determines which ranks a wait in the round's store is about, as far as nodes have reported it.
-/// Pure.
+/// Determines for which ranks a wait in the round's store waits, as far as nodes have reported
+/// that. Pure.
 namespace ddprun::coordinator {
 
 /// The ranks of one node, and its report of their connections to the store.

@@ -63,7 +63,7 @@ void copy_address(const Tcp::endpoint& end, __be32 (&words)[4], __be16& port) {
 
 struct Answer {
     std::optional<Entry> entry;
-    /// The kernel could not be asked now, for lack of descriptors or memory.
+    /// The kernel could not be queried now, for lack of descriptors or memory.
     bool is_short = false;
 };
 

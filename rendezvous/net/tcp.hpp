@@ -32,8 +32,8 @@ inline constexpr auto as_values = boost::asio::as_tuple(boost::asio::use_awaitab
 Result<Tcp::acceptor> listen(
     boost::asio::io_context& io, const std::string& host, std::uint16_t port);
 
-/// Takes over a socket that listens already, inherited from the parent. The context of a failure
-/// names the descriptor and what is wrong with it.
+/// Takes over a socket that was inherited from the parent and listens already. The context of a
+/// failure names the descriptor and the error.
 Result<Tcp::acceptor> take_listening(boost::asio::io_context& io, int descriptor);
 
 /// How many callers may wait to be accepted; empty where the kernel does not report it.
@@ -43,8 +43,8 @@ std::optional<int> granted_backlog(Tcp::acceptor& acceptor);
 /// was full. A dropped caller tries again after a second or more.
 std::uint32_t dropped_callers(Tcp::acceptor& acceptor);
 
-/// Every address of a host name or numeric text, both families. The context of a failure says
-/// "resolve NAME". Runs in Asio's resolver thread, so the caller's thread never blocks.
+/// Returns all addresses of a host name or numeric text, both families. The context of a failure
+/// says "resolve NAME". Runs in Asio's resolver thread, so the caller's thread never blocks.
 boost::asio::awaitable<Result<std::vector<Tcp::endpoint>>> resolve(Endpoint endpoint);
 
 /// Tries the addresses in order, each for `limits::connect_attempt_timeout`.

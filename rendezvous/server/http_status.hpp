@@ -37,7 +37,7 @@ struct ServerStatus {
     std::optional<StoreSurvey> stores;
 };
 
-/// The part of the status that a request asks for: `?job=ID&from=N`.
+/// The part of the status that a request selects: `?job=ID&from=N`.
 struct StatusQuery {
     std::string job;  ///< empty: all
     std::size_t first_node = 0;

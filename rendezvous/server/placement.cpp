@@ -10,8 +10,8 @@ namespace {
 
 enum class Share : std::uint8_t { none, some, all };
 
-/// How many addresses of the name belong to this machine. All of 127.0.0.0/8 does, whatever the
-/// interface reports.
+/// How many addresses of the name belong to this machine. All addresses of 127.0.0.0/8 do, even if
+/// the interface does not report them.
 Share own_share(const PlacementFacts& facts) {
     const auto is_own = [&](const std::string& address) {
         return is_loopback(address) ||

@@ -11,8 +11,8 @@
 
 namespace ddprun::server {
 
-/// Reports which of a store's sockets can be read or written, by a separate epoll that the
-/// io_context sees as one descriptor. A socket stays registered, and one wake-up serves all ready
+/// Reports which of a store's sockets can be read or written, by a separate epoll, which is one
+/// descriptor in the io_context. A socket stays registered, and one wake-up serves all ready
 /// sockets. (Asio would add a failing read before each wait.)
 ///
 /// Used on the thread of the io_context.

@@ -97,7 +97,7 @@ public:
     StoreSurvey survey() const;
     /// The waits of all clients, longest first.
     std::vector<store::Waiters::Waiting> waits(std::size_t longest) const;
-    /// "10.0.0.2:51234", or empty if this connection is gone.
+    /// "10.0.0.2:51234"; empty if the connection has ended.
     std::string peer_of(ConnectionId connection) const;
 
 private:

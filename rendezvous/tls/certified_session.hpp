@@ -30,7 +30,7 @@ struct Certificates {
 /// A client's trusted authorities and own certificate. Copies share it.
 class Credentials {
 public:
-    /// On error the code is EINVAL and the context names the file and what is wrong with it.
+    /// On error the code is EINVAL and the context names the file and the error.
     static Result<Credentials> read(const Certificates& files);
 
 private:

@@ -9,7 +9,7 @@
 
 namespace ddprun::tls {
 
-/// Why an encrypted connection cannot go on.
+/// Why an encrypted connection cannot continue.
 enum class Error {
     /// The other end's first bytes are not TLS: that end would parse encrypted bytes as its own
     /// protocol.

@@ -17,8 +17,8 @@
 namespace ddprun::tls {
 
 /// Links are followed, since Kubernetes mounts a secret as a link. The file is opened once, and the
-/// checks apply to the open file. The context of a failure is "ORIGIN: 'PATH': what is wrong", its
-/// code EINVAL.
+/// checks apply to the open file. The context of a failure is "ORIGIN: 'PATH': ERROR", its code
+/// EINVAL.
 Result<SecretSource> read_secret_file(const std::string& origin, const std::string& path);
 
 /// The file of `--secure`, made with a new secret if there is none. If several nodes with one home
@@ -68,7 +68,7 @@ private:
     static void watch(const std::shared_ptr<State>& state, Duration interval);
 
     std::string name_;
-    /// Shared with the thread, which may be waiting for the file when this object is gone.
+    /// Shared with the thread, which may still wait for the file when this object is destroyed.
     std::shared_ptr<State> state_;
     /// Runs only when there is a file.
     std::thread thread_;

@@ -23,7 +23,7 @@ namespace ddprun::witness {
 /// the others. If a user is given, each request has a token that etcd issued for the user's
 /// password; a token that etcd no longer accepts is replaced, once for each request.
 ///
-/// Lives on the thread of its `io_context`. The answer callback is never called from inside `ask`,
+/// Used on the thread of its `io_context`. The answer callback is never called from inside `ask`,
 /// or after the client is destroyed.
 class EtcdClient {
 public:
