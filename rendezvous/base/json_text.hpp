@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-/// Arbitrary bytes as text that every JSON parser accepts.
+/// Turns arbitrary bytes into text that every JSON parser accepts.
 namespace ddprun {
 
 /// Appends `value` as a JSON string, with its quotes: escaped, with U+FFFD for bytes that are not

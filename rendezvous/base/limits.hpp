@@ -87,7 +87,8 @@ inline constexpr Duration wait_check_interval = 5s;
 inline constexpr Duration wait_report_interval = 30s;
 /// A wait that its client cancelled after less than this was no timeout, and explains no failure.
 inline constexpr Duration shortest_timed_out_wait = 1s;
-/// A rank that fails within this time after its wait timed out failed because of that.
+/// If a rank fails within this time after its wait timed out, the timed-out wait counts as the
+/// cause.
 inline constexpr Duration timed_out_wait_window = 30s;
 /// Connections to the store that one message lists: those of its waits, and those of one node's
 /// workers.
@@ -183,8 +184,8 @@ inline constexpr std::size_t max_tunnel_streams = 16'384;
 /// Data that one end holds because the streams' sockets have not taken it yet, for all streams
 /// together. At the store's end this limit is for all tunnels of a round.
 inline constexpr std::size_t max_tunnel_held_bytes = 256 * 1024 * 1024;
-/// Tunnels of one round at the store's end: a node has one, and may open another before the end of
-/// the last one is known.
+/// Tunnels of one round at the store's end. A node has one, and may open another before the end of
+/// the last one is noticed here.
 inline constexpr std::size_t max_tunnels = 2 * max_nodes_per_job;
 /// Unsent output beyond which nothing more is read for the other end.
 inline constexpr std::size_t max_tunnel_output_bytes = 1024 * 1024;
@@ -247,7 +248,7 @@ inline constexpr std::size_t max_remembered_peers = 1'000;
 inline constexpr std::uint16_t default_rendezvous_port = 29'400;
 /// The port of static rendezvous.
 inline constexpr std::uint16_t default_master_port = 29'500;
-/// Below the ephemeral range and Kubernetes' node ports, clear of 29400 and 29500.
+/// Below the ephemeral ports and Kubernetes' node ports, and different from 29400 and 29500.
 inline constexpr std::uint16_t first_store_port = 20'000;
 inline constexpr std::uint16_t last_store_port = 29'399;
 inline constexpr Duration store_reachability_timeout = 3s;
@@ -372,7 +373,7 @@ inline constexpr Duration program_copy_rest = 1h;
 /// How long a node may take to end after another node has ended, in addition to the grace of its
 /// workers.
 inline constexpr Duration host_end_margin = 15s;
-/// How much a host may write before its answer.
+/// The most that a host may write before its answer.
 inline constexpr std::size_t max_host_answer_bytes = 64 * 1024;
 /// The largest file with a list of hosts, or of their switches.
 inline constexpr std::size_t max_option_file_bytes = 16 * 1024 * 1024;

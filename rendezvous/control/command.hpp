@@ -79,7 +79,8 @@ struct NodeView {
     std::string host = {};
     /// The pid of the keeper, as in `Node`.
     int pid = 0;
-    /// The rendezvous server's address as this node reaches it; empty before it has reached one.
+    /// The address at which this node reaches the rendezvous server; empty until it has reached
+    /// one.
     std::string endpoint = {};
     /// The token for the server's pages; empty when they need none, or when there is no server yet.
     std::string page_token = {};

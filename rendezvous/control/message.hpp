@@ -304,7 +304,7 @@ struct Leave {
     std::string reason;
     /// SIGINT: the whole job ends. For any other signal only this node leaves.
     int signal = 0;
-    /// The whole job ends by this signal, whichever it is.
+    /// The whole job ends because of this signal, not only for SIGINT.
     bool ends_job = false;
     /// With `ends_job`: the time between the signal and SIGKILL. Shortens the job's own grace, and
     /// never extends it.

@@ -51,7 +51,7 @@ struct RestartPolicy {
     Duration refill_after{};
     /// Exit codes as in a shell (128 + signal) after which the job is not restarted.
     std::vector<int> final_codes{2, 126, 127};
-    /// This many failed rounds without a new step end the job; none: no number does.
+    /// This many failed rounds without a new step end the job; none: there is no such limit.
     std::optional<int> rounds_without_progress;
 
     bool operator==(const RestartPolicy&) const = default;

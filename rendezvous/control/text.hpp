@@ -14,7 +14,8 @@ namespace ddprun::control {
 std::string describe(const AgentMessage& message);
 std::string describe(const ServerMessage& message);
 std::string describe(const WorkerEnd& end);  ///< "killed by SIGSEGV (core dumped)"
-/// "could not be started" where there is no process id: the system refused a new process.
+/// As above, but "could not be started" when there is no process id, because the system refused a
+/// new process.
 std::string describe(const WorkerEnd& end, int pid);
 std::string describe(const WorkerFailure& failure);  ///< "rank 3 (pid 411) exited with code 1"
 std::string describe(const Cause& cause);

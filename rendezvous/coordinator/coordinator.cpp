@@ -112,15 +112,16 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
     if (!leadership_.may_act(now)) return turn_elsewhere(received, out);
     if (options_.is_elected) {
         const auto* greeting = coordinating::greeting_in(received.message);
-        // The server of another job used this port before, and etcd still names it.
+        // The node meant the server of another job, which used this port before and is still named
+        // in etcd.
         if (greeting != nullptr && options_.hosted_run_id &&
             greeting->run_id != *options_.hosted_run_id)
             return turn_elsewhere(received, out);
         const auto epoch = coordinating::known_epoch(greeting);
         if (epoch > leadership_.epoch() + limits::max_epochs_ahead)
             return out.push_back(Close{received.connection, "no leader had such an epoch"});
-        // The election's memory was reset to an older state: the next campaign is given the epoch
-        // that it must exceed.
+        // The election's store was reset to an older state. The next campaign is passed this epoch,
+        // which its own must exceed.
         if (epoch > leadership_.epoch())
             return step_down("a node has followed epoch " + std::to_string(epoch), epoch, out);
     }

@@ -147,7 +147,7 @@ private:
     /// Why no job may be begun for this join, and when to ask again; none: it may be begun.
     std::optional<control::Refused> objection_to_new_job(
         const Peer& peer, const control::Join& join) const;
-    /// Why this server keeps no further job of this peer; empty: it does keep one.
+    /// Why this server accepts no further job of this peer; empty: it accepts one.
     std::string objection_to_count(const Peer& peer) const;
     /// The objection when the job that runs under this id is another incarnation than the join
     /// names.
@@ -179,18 +179,18 @@ private:
     std::map<ConnectionId, Peer> peers_;
     std::map<JobId, Job> jobs_;
     JobId next_job_ = 1;
-    /// How many of these jobs each network has begun.
+    /// How many of these jobs were begun from each network.
     std::map<std::string, std::size_t> jobs_of_network_;
     /// The newest job of each run id, whether over or not.
     std::map<std::string, JobId> newest_;
     /// By run id and incarnation; a job with a new incarnation is listed under both.
     std::map<std::pair<std::string, std::string>, JobId> by_incarnation_;
-    /// Jobs that were over and are forgotten, by run id and incarnation, oldest first: a node that
-    /// comes back to such a job must not make the server recover it.
+    /// Jobs that have ended and are forgotten, by run id and incarnation, oldest first. The server
+    /// must not recover such a job when one of its nodes comes back.
     std::deque<std::pair<std::string, std::string>> ended_;
-    /// Jobs that run, or whose members have not all closed.
+    /// Jobs that are not over, or whose members have not all closed their connections.
     std::set<JobId> unsettled_;
-    /// Soonest first; one entry for each job that has a deadline.
+    /// The earliest deadline comes first; one entry for each job that has a deadline.
     std::set<std::pair<Instant, JobId>> deadlines_;
     std::map<JobId, Instant> deadline_of_;
     std::optional<Interrupted> interrupted_;

@@ -20,7 +20,8 @@ struct Connected {
     std::string peer_addr;    ///< the peer's address at the server: "10.0.0.2"
     std::string peer_socket;  ///< the same with port: "10.0.0.2:51234"
     std::string local_addr;   ///< the server's end of the connection
-    /// The network of which one caller may own all addresses: "10.0.0.2", "2001:db8:0:1::/64".
+    /// The smallest network whose addresses may all belong to one caller: "10.0.0.2",
+    /// "2001:db8:0:1::/64".
     std::string peer_network = {};
     /// An unpredictable value, which becomes the token of a node that joins here; none: the node
     /// gets no token.
@@ -40,7 +41,7 @@ struct Close {
     bool operator==(const Close&) const = default;
 };
 
-/// A job's state or its reason changed: for the log and metrics; nothing else depends on it.
+/// A job's state or its reason changed: used only for the log and metrics.
 struct Changed {
     std::string run_id;
     std::string state;

@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// For at least this long a node may come back for the result.
+/// The least time for which the result is kept for nodes that come back.
 constexpr Duration shortest_memory = 30s;
 
 /// The secondary failures of the last round; every node's report has the same list.

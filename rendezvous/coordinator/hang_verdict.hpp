@@ -39,7 +39,7 @@ struct HangVerdict {
     std::string why;
     /// The observations allow no other explanation.
     bool is_certain = true;
-    /// For this long no rank has made progress; with `delays`, none of the other ranks.
+    /// How long no rank has made progress; with `delays`, how long none of the other ranks has.
     Duration age{};
 
     bool operator==(const HangVerdict&) const = default;
@@ -69,8 +69,8 @@ std::optional<HangVerdict> judge_hang(std::span<const RankSeen> ranks, Duration 
 
 /// "the job hangs: no progress for 60 s; rank 2 on node7 is stopped by a signal"
 std::string headline(const HangVerdict& verdict, std::span<const RankSeen> ranks);
-/// What each rank was observed doing. The suspects come first, with the kernel's facts; ranks that
-/// do the same in one place share a row.
+/// A table of what each rank was observed doing. The suspects come first, with the kernel's facts;
+/// ranks that do the same in one place share a row.
 std::vector<std::string> rows(const HangVerdict& verdict, std::span<const RankSeen> ranks);
 
 }  // namespace ddprun::coordinator

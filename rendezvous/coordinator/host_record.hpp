@@ -22,7 +22,7 @@ private:
     struct Entry {
         int round = -1;
         Duration pause{};
-        /// When the host left, or when it may come back: the later of both.
+        /// The time at which the host left, or may come back, whichever is later.
         Instant back_at{};
     };
     std::map<std::string, Entry> entries_;

@@ -62,7 +62,7 @@ void on_deadline(JobStep& step) {
     put_out_the_stuck_if_due(step);
 }
 
-/// Draws the conclusions from an event: the end of a drain, the next round.
+/// Performs what follows from an event: the end of a drain, the next round.
 void settle(JobStep& step) {
     auto& job = step.job;
     if (job.is<Recovering>()) update_recovering(step);

@@ -91,8 +91,8 @@ public:
     bool is_settled() const {
         return is_over() && data_.members.size() == 0 && unrecorded_result() == nullptr;
     }
-    /// The job has been over so long that no node comes back for the result; or it has had no node
-    /// for so long that it cannot continue.
+    /// The job can be removed: its end is so long ago that no node comes back for the result, or it
+    /// has had no node for so long that it cannot continue.
     bool is_forgettable(Instant now) const;
     /// No round of this incarnation has ever begun.
     bool is_young() const { return data_.is_young(); }
@@ -109,7 +109,7 @@ public:
     std::string ending() const;
     JobStatus status(Instant now, std::size_t first_node) const;
     std::uint64_t stale_count() const { return data_.stale_count; }
-    /// Every moment of the job belongs to one phase of its ledger.
+    /// Whether the phases of the job's ledger sum up to the job's whole time.
     bool is_ledger_complete(Instant now) const;
 
 private:

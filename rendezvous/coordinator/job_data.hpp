@@ -26,9 +26,10 @@
 #include <vector>
 
 /// The data of a `Job`, and what each of its states adds. Each state's functions are in the file of
-/// its name (forming.hpp, running.hpp, draining.hpp, recovering.hpp, ending.hpp), those of every
-/// state in connections.hpp, departures.hpp, node_drain.hpp, preemption.hpp, reports.hpp and
-/// standby.hpp; only they and job.cpp use this. Data of one state are gone when the job leaves it.
+/// its name (forming.hpp, running.hpp, draining.hpp, recovering.hpp, ending.hpp), functions for all
+/// states are in connections.hpp, departures.hpp, node_drain.hpp, preemption.hpp, reports.hpp and
+/// standby.hpp; only they and job.cpp use this. The data of a state are deleted when the job leaves
+/// it.
 namespace ddprun::coordinator {
 
 /// When waiting nodes are notified of the reason for their wait.
@@ -49,7 +50,7 @@ struct Forming {
     Instant join_ends{};
     /// Replaces `join_ends` once lost members are missing, if that wait has a limit.
     std::optional<Instant> replacement_ends;
-    /// When the last call ends, while `min` nodes are ready.
+    /// When the last call ends; set while `min` nodes are ready.
     std::optional<Instant> last_call_ends;
     /// No round begins before this.
     std::optional<Instant> pause_ends;
@@ -105,8 +106,8 @@ struct Recovering {
     std::map<int, std::vector<control::Neighbour>> neighbours;
     /// The round is being stopped.
     std::optional<Draining> draining;
-    /// The newest save point that a member of the round has, and what the members' ranks have done
-    /// about it, by group rank.
+    /// The newest save point that a member of the round has reported; and the save reports of all
+    /// members, by group rank.
     std::optional<control::SavePoint> known_save;
     std::map<std::size_t, control::SaveReport> save_reports;
 };
@@ -125,7 +126,7 @@ struct Over {
 
 using JobState = std::variant<Forming, Running, Draining, Recovering, Over>;
 
-/// "forming", by index of the state.
+/// The name of the state with this index, such as "forming".
 std::string_view state_name(std::size_t index);
 
 struct JobIdentity {
@@ -182,7 +183,7 @@ struct Causes {
 /// Nodes of hosts that leave and return repeatedly.
 struct Holds {
     HostRecord hosts;
-    /// When the first held node is released; may be early if that node has left.
+    /// When the first held node is released. If that node has left, this may be too early.
     std::optional<Instant> ends_at;
     /// Drained hosts, whose nodes stand by until they are undrained, each with the reason.
     std::map<std::string, std::string> drained;
@@ -236,7 +237,7 @@ struct JobData {
     /// stopped.
     Draining* drain();
     const Draining* drain() const;
-    /// Members have workers of the current round, whether stopping or not.
+    /// Members have workers of the current round, running or stopping.
     bool has_current_round() const;
     /// The current round has begun and is not being stopped.
     bool is_round_going_on() const;
@@ -261,8 +262,8 @@ struct JobData {
     std::size_t max_nodes() const { return static_cast<std::size_t>(terms.nodes.max); }
     /// Places are free in the current round.
     bool has_room() const { return round->places.size() < max_nodes(); }
-    /// How many waiting nodes would get a place in a restart: whole units, up to the available
-    /// room. Visits every member.
+    /// How many waiting nodes would get a place if the round restarted: whole units, up to the
+    /// number of free places. Visits every member.
     std::size_t growth() const;
     /// Until when the server waits for a member that is stopped now.
     Instant ready_by(Instant now) const;

@@ -63,7 +63,7 @@ public:
         term_.reset();
     }
 
-    /// Until this time the nodes of an earlier leader's job may come back, if their lease is
+    /// The time until which nodes of an earlier leader's job may come back, if their lease is
     /// `lease`.
     std::optional<Instant> awaits_members_until(Duration lease) const {
         if (!term_ || !term_->led.led_before) return std::nullopt;

@@ -47,7 +47,7 @@ void Ledger::restore(const Goodput& earlier, Duration age, Instant now) {
     if (is_closed() || sum <= earlier_.sum()) return;
     if (age > limits::longest_restored_goodput - sum) return;
     earlier_ = earlier;
-    // The time that this ledger has counted itself is not part of the gap.
+    // Time that this ledger has counted itself is not part of the gap between the two servers.
     earlier_gap_ = std::max(Duration{}, age - own_time(now));
 }
 

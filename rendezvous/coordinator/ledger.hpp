@@ -49,7 +49,7 @@ public:
 
     explicit Ledger(Instant now) : since_(now) {}
 
-    /// The state from now on, often unchanged. `round`: the current or the last one.
+    /// Sets the state from now on, which is often unchanged. `round`: the current or the last one.
     void enter(State state, int round, Instant now);
     void on_report(std::size_t group_rank, const Report& report, Instant now);
     /// Adds the goodput that an earlier server of this job had counted, `age` ago; the time since
@@ -71,8 +71,8 @@ public:
     bool is_closed() const { return state_ == State::over; }
     /// The lowest step of the current round, or of the last round that reported any.
     std::optional<std::uint64_t> step() const;
-    /// The last step that was done in the rounds so far, the current one included. If workers set
-    /// their counter back, it is the step that they reached last.
+    /// The last step that was done in the rounds so far, including the current one. If workers set
+    /// their counter back, this is the step that they reached last.
     std::optional<std::uint64_t> done_step() const;
     /// How often a node reported a lower step than before within a round.
     std::uint64_t reset_count() const { return reset_count_; }
@@ -90,9 +90,9 @@ private:
     struct Steps {
         std::map<std::size_t, Node> of_node;
         Counts counts;
-        /// By the step at which the saves began.
+        /// The number of nodes that save, by the step at which their saves began.
         Counts saves;
-        /// A node has set its counter back after the lowest step was a new one.
+        /// A node has set its step counter back after the lowest step had become a new one.
         bool is_set_back = false;
 
         std::optional<std::uint64_t> lowest() const;

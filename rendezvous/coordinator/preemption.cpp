@@ -42,7 +42,8 @@ std::vector<Member*> noticed(JobData& job) {
     return members;
 }
 
-/// A member of the round whose version does not have these messages.
+/// A member of the round whose protocol version does not have the messages of a save; null: there
+/// is none.
 const Member* older_member(const JobData& job) {
     for (const auto* member : job.members.by_arrival())
         if (member->group_rank && member->version() < control::save_since) return member;

@@ -14,7 +14,7 @@ namespace ddprun::coordinator {
 
 void on_notice(JobStep& step, Member& member, const control::Notice& notice);
 void on_save_report(JobStep& step, Member& member, const control::SaveReport& report);
-/// The member leaves or is lost: its notice needs no answer any more.
+/// Called when the member leaves or is lost: its notice needs no answer any more.
 void forget_notice(JobStep& step, Member& member);
 /// The round continues without the member of this place, whose ranks have ended.
 void on_gone_from_save(JobStep& step, std::size_t group_rank);

@@ -11,8 +11,8 @@
 
 namespace ddprun::coordinator {
 
-/// Failed rounds in a row without a new step: one that some rank has done and no rank of an earlier
-/// round had. Too many of them end the job (--stop-without-progress).
+/// Counts failed rounds in a row without a new step. A step is new if a rank has done it and no
+/// rank of an earlier round had. Too many of them end the job (--stop-without-progress).
 ///
 /// | A round ended                   | and it had       | the count      |
 /// |---------------------------------|------------------|----------------|

@@ -60,7 +60,7 @@ bool comes_before(const Candidate& a, const Candidate& b) {
     return order != 0 ? order < 0 : a.arrival < b.arrival;
 }
 
-/// "row1/rack7" -> "row1", "row1/rack7".
+/// Returns "row1" and "row1/rack7" for "row1/rack7".
 std::vector<std::string_view> levels_of(std::string_view topology) {
     std::vector<std::string_view> levels;
     for (std::size_t end = 0; end < topology.size(); ++end) {

@@ -27,7 +27,8 @@ constexpr std::size_t most_named = 8;
 /// Places of the round whose members have not come back.
 struct MissingPlaces {
     std::size_t count = 0;
-    /// Only the first few: the number of places was stated by a peer, and may be huge.
+    /// The first few missing places only: the number of places was stated by a peer, and may be
+    /// huge.
     std::vector<std::size_t> first;
 };
 
@@ -119,7 +120,7 @@ bool give_back_place(JobStep& step, Member& member, const control::Assignment& a
     return true;
 }
 
-/// Requires: the member is taken back, so that a refused one changes no total.
+/// Requires: the member has been accepted, so that a refused member changes no total.
 void restore_goodput(JobStep& step, const control::Resume& resume) {
     if (!resume.goodput) return;
     const auto age = resume.goodput_age.value_or(Duration{});
@@ -191,7 +192,7 @@ bool is_newest_round(const Recovering& state, const MissingPlaces& missing) {
     return state.has_workers || (state.has_stopping && missing.count == 0);
 }
 
-/// Missing members may have received the job's result long ago.
+/// True when missing members may have received the job's result long ago.
 bool is_abandoned(const JobData& job, const MissingPlaces& missing) {
     if (missing.count == 0 || job.causes.cancel) return false;
     const auto members = job.members.by_arrival();
@@ -199,7 +200,7 @@ bool is_abandoned(const JobData& job, const MissingPlaces& missing) {
         members.begin(), members.end(), [](const Member* member) { return member->is_active(); });
 }
 
-/// The neighbours of each member were chosen by the server's predecessor.
+/// Sets the neighbours that the previous server had chosen for each member.
 void set_neighbours(Round& round, const std::map<int, std::vector<control::Neighbour>>& reported) {
     std::map<Nonce, std::size_t> rank_of;
     for (const auto& [rank, place] : round.places.taken())
@@ -222,7 +223,7 @@ void lose_missing(JobStep& step, const MissingPlaces& missing) {
     if (!drain->departure) drain->departure = std::move(cause);
 }
 
-/// The round cannot be recovered, and its members begin another.
+/// Called when the round cannot be recovered: its members form another one.
 void form_again(JobStep& step) {
     auto& job = step.job;
     const auto* drain = job.drain();

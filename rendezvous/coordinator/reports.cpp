@@ -99,7 +99,7 @@ void on_message(JobStep& step, Member& member, control::AgentMessage message) {
     auto& job = step.job;
     std::visit(
         Overloaded{
-            // The coordinator itself handles these two messages.
+            // The coordinator handles these two messages itself, so they do not come here.
             [&](const control::Join&) { ++job.stale_count; },
             [&](const control::Resume&) { ++job.stale_count; },
             [&](const control::Ready& ready) { on_ready(step, member, ready); },

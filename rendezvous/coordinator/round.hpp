@@ -35,11 +35,11 @@ struct ReportedWait {
 };
 
 struct StoreWaits {
-    /// The longest wait that still lasts, as far as is known.
+    /// The longest of the reported waits that have not ended.
     std::optional<ReportedWait> longest;
     /// A wait that its client has cancelled.
     std::optional<ReportedWait> timed_out;
-    /// How many members have not reported their connections since the last report of a wait.
+    /// How many members have not yet reported their connections since the last report of a wait.
     std::size_t unanswered = 0;
     /// The key of the wait that was logged last.
     std::string noted_key;
@@ -145,9 +145,9 @@ struct PlannedRound {
 /// and times.
 PlannedRound plan_round(const std::vector<Member*>& chosen);
 
-/// Whether such a round, with such a place in it, can exist.
+/// Whether the numbers of the assignment are consistent: its place can be in such a round.
 bool is_possible(const control::Assignment& assignment);
-/// A round that one member reports: its size, with no place filled yet. Requires:
+/// The round that one member has reported, with its size and without any member yet. Requires:
 /// is_possible(assignment).
 Round recovered_round(const control::Assignment& assignment, Instant now);
 

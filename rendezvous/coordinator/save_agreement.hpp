@@ -50,8 +50,8 @@ public:
     /// Returns true when `point()` or `state()` has changed.
     bool on_report(std::size_t group_rank, const control::SaveReport& report, Instant now);
 
-    /// The ranks of a node have ended, and it reports no more. Returns true when `point()` or
-    /// `state()` has changed.
+    /// The ranks of a node have ended, and no further report of it will arrive. Returns true when
+    /// `point()` or `state()` has changed.
     bool on_gone(std::size_t group_rank, Instant now);
 
     State state() const { return state_; }

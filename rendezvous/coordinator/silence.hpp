@@ -56,7 +56,7 @@ public:
     struct Removed {
         Nonce nonce;
     };
-    /// A place in a round whose member is known, by group rank.
+    /// A place of the round whose member is known. Seats are in the order of group ranks.
     struct Seat {
         Nonce nonce;
         std::string host;
@@ -70,7 +70,7 @@ public:
         std::vector<Seat> seats;
         bool is_recovered = false;
     };
-    /// How many of its neighbours answer this node, from `started`.
+    /// How many of its neighbours this node can reach, as reported in `started`.
     struct Reached {
         Nonce nonce;
         int count = 0;
@@ -124,7 +124,7 @@ public:
     explicit Silence(std::optional<Duration> lease) : lease_(lease) {}
 
     void handle(Event event, Instant now, std::vector<Effect>& out);
-    /// Never later than the first moment at which a node counts as lost or a question is due.
+    /// At or before the first moment at which a node counts as lost or a question is due.
     std::optional<Instant> next_deadline() const { return look_at_; }
 
     /// The node is connected and not silent.
@@ -147,7 +147,7 @@ private:
         Instant heard_at{};
         /// When the node will be lost because its connection ended.
         std::optional<Instant> lost_at;
-        /// While it is silent.
+        /// Set while the node is silent.
         std::optional<Suspicion> suspicion;
         /// How many of its neighbours can be reached by it in this round.
         int reached = 0;

@@ -21,7 +21,7 @@ struct Witness {
     Nonce nonce;
     std::string host;
     State state = State::heard;
-    /// Until then the witness may have answered probes without reporting them.
+    /// Set for `gone`. Until this time the witness may have answered probes without reporting them.
     std::optional<Instant> gone_at = std::nullopt;
 };
 

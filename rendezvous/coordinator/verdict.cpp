@@ -21,7 +21,7 @@ int exit_code_of(const control::WorkerEnd& end) {
         case control::WorkerEnd::Kind::exited:
             return end.value > 0 && end.value <= 255 ? end.value : exit_codes::failed;
         case control::WorkerEnd::Kind::killed:
-            // The number comes from a peer: an invalid signal has no such exit code.
+            // The number comes from a peer, and may be no valid signal.
             return end.value > 0 && end.value < 128 ? exit_codes::killed_by(end.value)
                                                     : exit_codes::failed;
         case control::WorkerEnd::Kind::not_executed:

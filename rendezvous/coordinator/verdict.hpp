@@ -55,8 +55,8 @@ struct RoundEnd {
 
 struct Verdict {
     enum class Next : std::uint8_t {
-        restart,        ///< another round, paid from the restart budget
-        another_round,  ///< another round, free
+        restart,        ///< another round, counted in the restart budget
+        another_round,  ///< another round, not counted
         over,           ///< the job ends
     };
     Next next = Next::over;
@@ -85,7 +85,7 @@ struct Verdict {
 /// arrives before the end of the connection that caused it. Requires: one of them applies.
 Verdict judge(const RoundEnd& end);
 
-/// Too few nodes came within the time limit.
+/// The facts when too few nodes have joined within the time limit.
 struct Shortage {
     /// Why the last round ended; null before the first one.
     const control::Cause* last_cause = nullptr;

@@ -40,7 +40,7 @@ std::string text_of(const std::vector<RanksOfHost>& list) {
            });
 }
 
-/// Adds "rank 7 (host-b) is not connected".
+/// Appends a part such as "rank 7 (host-b) is not connected".
 void say(
     std::string& text,
     const std::vector<RanksOfHost>& list,

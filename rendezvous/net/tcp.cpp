@@ -99,7 +99,7 @@ std::string command_of(const std::filesystem::path& process) {
     return program.starts_with(name) ? program : name;
 }
 
-/// The socket that listens on a port, as /proc/net/tcp spells it.
+/// The socket that listens on a port, in the form of /proc/net/tcp.
 struct ListeningSocket {
     std::string inode;
     std::string user;

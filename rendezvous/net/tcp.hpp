@@ -17,7 +17,7 @@
 #include <vector>
 
 /// TCP as this project uses it: every socket is closed on exec and sends without delay, errors are
-/// values that name the peer, and a listener means the same thing on every kernel.
+/// values that name the peer, and a listener behaves the same on every kernel.
 namespace ddprun::net {
 
 using Tcp = boost::asio::ip::tcp;
@@ -26,9 +26,9 @@ using Tcp = boost::asio::ip::tcp;
 inline constexpr auto as_values = boost::asio::as_tuple(boost::asio::use_awaitable);
 
 /// Listens on `host`:`port`. An empty host is the dual-stack wildcard (IPv4 only where the kernel
-/// has no IPv6); otherwise a numeric address. Port 0 takes a free one.
-/// SO_REUSEADDR, never SO_REUSEPORT; an address in use is reported by `listen` as well as `bind`.
-/// Connections that are accepted end once their peer has vanished for `limits::caller_keepalive_*`.
+/// has no IPv6); otherwise a numeric address. Port 0 takes a free one. Uses SO_REUSEADDR, never
+/// SO_REUSEPORT. An address in use may be reported by listen(2) as well as by bind(2). Connections
+/// that are accepted end once their peer has vanished for `limits::caller_keepalive_*`.
 Result<Tcp::acceptor> listen(
     boost::asio::io_context& io, const std::string& host, std::uint16_t port);
 

@@ -12,8 +12,8 @@
 /// sd_notify(3), which other managers speak as well. Pure; the shell is service_manager.hpp.
 namespace ddprun::server {
 
-/// All variables that are read. They are meant for this process alone, so they are removed from its
-/// environment.
+/// The environment variables that are read. They are for this process only, so they are removed
+/// from its environment.
 inline constexpr std::array activation_variables{
     "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET"};
 

@@ -18,7 +18,7 @@
 
 namespace ddprun::server {
 
-/// How the other end of a control connection is authorized.
+/// Determines how the other end of a control connection is authorized.
 struct ControlAccess {
     /// The TLS session in which it proves the secret.
     std::optional<tls::Session> session = std::nullopt;

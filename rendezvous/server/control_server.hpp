@@ -62,7 +62,7 @@ public:
     /// May be called from any thread. Handled before all unhandled messages of agents, since the
     /// next message of the caller's own agent may depend on it.
     void interrupt(int signal, std::string reason, std::optional<Duration> grace = std::nullopt);
-    /// Passes on what the election decided.
+    /// Passes a decision of the election to the coordinator.
     void lead(coordinator::Coordinator::Led led) {
         if (led.epoch > abandoned_epoch_) post(std::move(led));
     }
@@ -134,8 +134,8 @@ private:
     /// The epoch of a leadership that ended because memory ran out: a late confirmation of it has
     /// no effect.
     std::uint64_t abandoned_epoch_ = 0;
-    /// New states of jobs have their own limit, so that thousands of joining nodes leave room for
-    /// the line that the job runs.
+    /// New states of jobs have their own limit, so that the lines about thousands of joining nodes
+    /// do not displace the line that the job runs.
     CallerLines state_lines_;
     CallerLines other_lines_;
     /// Set while the last connections of a drain are ending.

@@ -238,7 +238,7 @@ std::string number(double value) {
     return {digits.data(), end.ptr};
 }
 
-/// A family with one sample for each job, or several.
+/// A family of metrics with one or several samples for each job.
 struct JobFamily {
     Family family;
     void (*add)(std::string& text, const Family& family, const coordinator::JobStatus& job);
@@ -334,7 +334,8 @@ constexpr std::array job_families{
         }},
 };
 
-/// The text format 0.0.4: families one after the other, each with its help, no sample twice.
+/// Writes Prometheus' text format 0.0.4: all samples of a family together after its help text, and
+/// no sample twice.
 class MetricsPage final : public JobPage {
 public:
     explicit MetricsPage(std::size_t most_bytes) : most_bytes_(most_bytes) {}

@@ -30,7 +30,7 @@ struct ServerStatus {
     std::uint64_t rejected_connections = 0;
     /// Counts now.
     std::uint64_t agents = 0;
-    /// Nodes of one job elect the server: this server serves that job or none.
+    /// The server is elected by the nodes of one job: it serves that job or none.
     bool is_elected = false;
     std::optional<coordinator::LeaderStatus> leader;
     /// None when the stores did not answer in time.

@@ -11,7 +11,8 @@
 
 namespace ddprun::server {
 
-/// Accepts on one listening socket and hands each connection on, closed on exec from the start.
+/// Accepts connections on one listening socket and passes them to `take`. Each is closed on exec
+/// from the start.
 ///
 /// When the process has no descriptor left, a spare one is closed for a moment to accept the client
 /// and close its connection. So the client fails at once, and the listener does not spin. When the

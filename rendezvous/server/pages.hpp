@@ -28,8 +28,8 @@ using Page = std::shared_ptr<const HttpResponse>;
 class Pages {
 public:
     struct Source {
-        /// Adds the next jobs after `after` (0: the first ones) to the page, and returns the number
-        /// of the last one; 0 when there are no more.
+        /// Adds the next jobs after number `after` (0: the first ones) to the page. Returns the
+        /// number of the last added job; 0 when there are no more.
         std::function<std::uint64_t(JobPage& page, std::uint64_t after)> add_jobs;
         /// Collects everything on the pages except the jobs.
         std::function<boost::asio::awaitable<ServerStatus>()> ask_server;

@@ -33,9 +33,9 @@ struct ListenOn {
     bool operator==(const ListenOn&) const = default;
 };
 
-/// Where to listen, by the same three rules for a hosting `ddprun` and the daemon: `address` (the
-/// daemon's --host) when given; loopback only when the endpoint's host is written as a loopback
-/// name or address; else, also without a host, everywhere.
+/// Where to listen; the rules are the same for a hosting `ddprun` and the daemon. If `address` (the
+/// daemon's --host) is given, only there. If the endpoint's host is written as a loopback name or
+/// address, on loopback only. Otherwise, also without a host, everywhere.
 ListenOn listen_on(std::string_view written_host, std::string_view address, std::uint16_t port);
 
 /// The facts at this attempt.

@@ -52,7 +52,7 @@ boost::asio::awaitable<void> refuse_encryption(net::Tcp::socket socket) {
 
 }  // namespace
 
-/// All state of the server's thread. The owner makes and destroys it while that thread does not
+/// All state of the server's thread. The owner creates and destroys it while that thread does not
 /// run.
 class RendezvousServer::Core {
 public:
@@ -122,7 +122,7 @@ private:
               done(std::move(on_done)) {}
         boost::asio::steady_timer timeout;
         std::function<void()> done;
-        /// How many of coordinator and store still have connections.
+        /// How many of the two parts (coordinator and store) still have connections.
         int parts = 0;
     };
     std::optional<Drain> drain_;
@@ -283,7 +283,7 @@ boost::asio::awaitable<void> RendezvousServer::Core::receive(net::Tcp::socket so
             const auto [ec, size] =
                 co_await socket.async_read_some(boost::asio::buffer(chunk), net::as_values);
             if (ec) {
-                // Load balancers and health checks connect and go: not logged.
+                // Not logged: load balancers and health checks connect and close at once.
                 if (bytes.empty() && !deadline.has_passed()) co_return;
                 co_return reject(peer, describe(caller));
             }

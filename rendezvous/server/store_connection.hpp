@@ -100,7 +100,7 @@ private:
     std::size_t held_bytes_ = 0;
     std::optional<Instant> unread_since_;
     bool is_waiting_to_write_ = false;
-    /// Not reading, because too much output is pending.
+    /// The connection is not read, because too much output is pending.
     bool is_paused_ = false;
     bool is_finishing_ = false;
     bool is_closed_ = false;

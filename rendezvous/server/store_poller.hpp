@@ -45,7 +45,7 @@ private:
     int guess_count_ = 0;
     /// Opened when the first socket is added.
     boost::asio::posix::stream_descriptor epoll_;
-    /// Expires with this object: a wait that has already ended checks it.
+    /// Expires with this object. The handler of a wait that has already ended checks it.
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 

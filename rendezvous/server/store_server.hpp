@@ -167,7 +167,7 @@ private:
     boost::asio::steady_timer wait_timer_;
     boost::asio::steady_timer drain_timer_;
     std::function<void()> drained_;
-    /// Expires with the server: a timer that has already fired checks it.
+    /// Expires with the server. The handler of a timer that has already fired checks it.
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 

@@ -36,9 +36,9 @@ public:
     /// How much the meter grows at most when a value of this size is stored at the key. Replacing a
     /// value frees no memory while replies still carry the old one.
     std::size_t growth(std::string_view key, std::size_t value_bytes) const;
-    /// The same for appending to the value.
+    /// How much the meter grows at most when bytes are appended to the value.
     std::size_t growth_by_append(std::string_view key, std::size_t value_bytes) const;
-    /// The same for storing only if the present value is `expected`.
+    /// How much the meter grows at most by a COMPARE_SET.
     std::size_t growth_by_compare_set(
         std::string_view key, std::string_view expected, std::size_t value_bytes) const;
     /// How much the meter grows when a new list of the names is encoded.

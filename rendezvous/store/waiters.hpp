@@ -16,7 +16,7 @@
 
 namespace ddprun::store {
 
-/// Which client waits for which names. A client has at most one wait; a new one replaces it.
+/// Stores which client waits for which names. A client has at most one wait; a new one replaces it.
 ///
 /// Each missing name of a wait is one place in that name's line, linked both ways, so dropping a
 /// wait takes time proportional to the number of its names, however many other waits there are.
@@ -29,7 +29,7 @@ public:
     Waiters& operator=(Waiters&&) noexcept;
 
     enum class Purpose {
-        /// WAIT: ends when each name has existed once since it began.
+        /// WAIT: ends when each name has existed at least once since the wait began.
         presence,
         /// BARRIER: ends when the barrier is full or its key is written by something else.
         barrier,

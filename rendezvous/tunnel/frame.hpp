@@ -9,7 +9,8 @@
 #include <string>
 #include <string_view>
 
-/// Many connections to one store inside one encrypted connection: the frames (FORMAT.md). Pure.
+/// The frames by which one encrypted connection carries many connections to one store (FORMAT.md).
+/// Pure.
 namespace ddprun::tunnel {
 
 /// Streams are numbered from 1 on without gaps; a number is never used twice within a tunnel.

@@ -33,8 +33,8 @@ public:
 
     void ask(etcd::Request request, OnAnswer on_answer);
 
-    /// This machine's address on the connection to the member that answered last; empty: none has
-    /// yet.
+    /// This machine's address on the connection to the member that answered last; empty: no member
+    /// has answered yet.
     const std::string& local_address() const { return state_->local_address; }
 
 private:
