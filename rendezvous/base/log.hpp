@@ -44,8 +44,8 @@ using Fields = std::initializer_list<Field>;
 void set_level(Level level);
 bool is_enabled(Level level);
 
-/// Where finished lines go (newline included); starts as an unbuffered write to standard error.
-/// Called with no lock held, from the thread that logs.
+/// Sets the function that gets each finished line, newline included. The default writes to standard
+/// error, unbuffered. Called with no lock held, from the thread that logs.
 void set_sink(std::function<void(std::string line)> sink);
 
 /// Every line is a JSON object from now on: time, `common` (the run, the host), stream "ddprun",

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-/// Numbers and lists as text, the same on every screen and in every log, and the basics of every
-/// small text parser.
+/// Formats numbers and lists, in the same way for every screen and log; and the basic functions of
+/// the small text parsers.
 namespace ddprun {
 
 /// "SIGTERM"; "SIGRTMIN+3"; "signal 99" for a number without a name.
@@ -35,7 +35,7 @@ struct Shortening {
     std::string_view before_rest = " and ";
 };
 
-/// The first items, each formatted by `text_of`, and the number of the others.
+/// Returns the first items, each formatted by `text_of`, and the number of the other items.
 template <class Items, class TextOf = std::identity>
 std::string short_list(const Items& items, const Shortening& by, TextOf text_of = {}) {
     std::string text;

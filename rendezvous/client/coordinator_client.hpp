@@ -18,9 +18,9 @@
 
 namespace ddprun::client {
 
-/// One control connection of an agent to the rendezvous server: one attempt to connect and, if
-/// that succeeds, everything until its end. Another attempt is another object, and two may exist at
-/// the same time (a second connection while the first is silent).
+/// One control connection of an agent to the rendezvous server, from the attempt to connect until
+/// the end. Each attempt is a separate object. Two may exist at the same time (a second connection
+/// while the first is silent).
 ///
 /// A shell: the agent machine decides what is sent, when to try again and what an answer means.
 /// Used on the thread of its `io_context`; hooks are called there, never from inside one of its own

@@ -445,7 +445,7 @@ struct HeartbeatAck {
     std::uint64_t seq = 0;
     /// Requests the `StoreClients` of this round.
     std::optional<int> clients_of = std::nullopt;
-    /// For the next server, in case this one ends.
+    /// The job's goodput, which the node keeps for the next server in case this one ends.
     std::optional<Goodput> goodput = std::nullopt;
 
     bool operator==(const HeartbeatAck&) const = default;

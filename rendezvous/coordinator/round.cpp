@@ -62,7 +62,7 @@ PlannedRound plan_round(const std::vector<Member*>& chosen) {
     return planned;
 }
 
-/// The bounds also make later sums of these numbers fit into an int.
+/// Within these bounds, later sums of the numbers also fit into an int.
 bool is_possible(const control::Assignment& assignment) {
     const auto most_workers =
         std::int64_t{assignment.group_world_size} * limits::max_workers_per_node;

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-/// The keys that are derived from a secret, one for each purpose, so that bytes recorded or
-/// reflected from one kind of connection prove nothing on another. Pure.
+/// The keys that are derived from a secret, one for each purpose, so that bytes that were recorded
+/// or reflected from one kind of connection are no proof on another kind. Pure.
 namespace ddprun::tls {
 
 /// A pre-shared key of TLS.

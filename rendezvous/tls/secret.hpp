@@ -65,7 +65,7 @@ inline std::string own_secret_file(std::string_view home) {
     return std::string{home} + "/.config/ddprun/secret";
 }
 
-/// The text from which `parse_secrets` reads these secrets.
+/// The secrets as text, in the form that `parse_secrets` reads.
 std::string text_of(const std::vector<Secret>& secrets);
 
 /// The secrets of DDPRUN_SECRET. No message contains the value.

@@ -86,8 +86,8 @@ std::optional<Number> number(const Json& object, const char* name) {
     return value;
 }
 
-/// The key that a range request has found; an empty object: it found none. None: the answer has
-/// another form.
+/// The key that a range request has returned; an empty object: there is no such key. None: the
+/// answer has another form.
 std::optional<Json> found_key(const Json& responses, std::size_t index) {
     if (!responses.is_array() || responses.size() <= index) return std::nullopt;
     const auto& response = responses[index];

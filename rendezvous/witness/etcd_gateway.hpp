@@ -77,7 +77,7 @@ Request revoke(std::int64_t lease);
 /// revision.
 Request record_end(
     const Keys& keys, const std::string& ended, std::int64_t revision, std::int64_t lease);
-/// The job is over: removes both keys of its leadership if the leader's key still has this
+/// For a job that is over: removes both keys of its leadership if the leader's key still has this
 /// revision.
 Request erase(const Keys& keys, std::int64_t revision);
 

@@ -227,7 +227,7 @@ private:
     std::optional<Open> open_;
     /// The newest epoch that was found in etcd or reported to this node.
     std::uint64_t known_epoch_ = 0;
-    /// The last leader that this node has found.
+    /// The last leader that was reported as `Found`.
     std::optional<etcd::Leader> followed_;
 };
 
