@@ -6,8 +6,8 @@
 
 namespace ddprun {
 
-/// Pauses between attempts: doubling from `first` to `longest`, each shortened at random by up to a
-/// half, so that a thousand clients do not reconnect at the same moment.
+/// The pauses between attempts. They double from `first` to `longest`, and each is shortened at
+/// random by up to a half, so that a thousand clients do not reconnect at the same moment.
 class Backoff {
 public:
     Backoff(Duration first, Duration longest) : first_(first), longest_(longest), next_(first) {}

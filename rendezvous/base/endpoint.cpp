@@ -59,8 +59,8 @@ Result<Endpoint> parse_endpoint(std::string_view text, std::uint16_t default_por
         host = rest.substr(0, colon);
         port = rest.substr(colon + 1);
         has_port = true;
-        // Without brackets the last colon may belong to an IPv6 address: a port follows it only if
-        // the part before it is a whole address.
+        // Without brackets the last colon may belong to an IPv6 address. It separates a port only
+        // if the part before it is a whole address.
         if (host.find(':') != std::string_view::npos && !is_ipv6(host))
             return bad_endpoint(text, "not an IPv6 address, with or without a port");
     }

@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-/// Every exit code of `ddprun`, and what it means. Code that ends a job takes the number from here;
-/// the table in docs/exit-codes.md is compared with `table` by a test.
+/// Every exit code of `ddprun`, and its meaning. Code that ends a job takes the number from here; a
+/// test compares the table in docs/exit-codes.md with `table`.
 ///
 /// A job that fails because of a worker ends with that worker's exit code, or `killed_by` its
 /// signal. So any number not listed here has the meaning that the worker's program gives it.
@@ -25,7 +25,7 @@ inline constexpr int hung = 88;
 inline constexpr int unfit = 89;
 inline constexpr int not_executable = 126;
 inline constexpr int not_found = 127;
-/// A worker that failed without an exit code: it could not be started, or could not connect.
+/// The worker failed without an exit code: it could not be started, or could not connect.
 inline constexpr int failed = 1;
 
 /// The `$?` of a process that a signal ended.

@@ -23,7 +23,7 @@ inline std::string in_hex(std::span<const std::uint8_t> bytes) {
     return text;
 }
 
-/// None unless `text` is exactly what `in_hex` writes for `size` bytes.
+/// Reads `size` bytes in the form that `in_hex` writes; none when `text` has another form.
 template <std::size_t size>
 std::optional<std::array<std::uint8_t, size>> from_hex(std::string_view text) {
     std::array<std::uint8_t, size> bytes{};

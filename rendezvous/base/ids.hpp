@@ -19,7 +19,7 @@ public:
 
     static std::optional<Nonce> parse(std::string_view hex);
     std::string to_string() const;
-    /// The first eight digits: enough for a log line or a file name.
+    /// The first eight digits, which are enough for a log line or a file name.
     std::string to_short_string() const { return to_string().substr(0, 8); }
 
     auto operator<=>(const Nonce&) const = default;

@@ -19,7 +19,7 @@ bool is_continuation(std::string_view text, std::size_t at) {
     return (byte_at(text, at) & 0xC0U) == 0x80U;
 }
 
-/// Bytes of the well-formed UTF-8 character at `at`, or 0 (Unicode, table 3-7).
+/// The length of the UTF-8 character at `at`; 0 when it is not well-formed (Unicode, table 3-7).
 std::size_t character_bytes(std::string_view text, std::size_t at) {
     const auto first = byte_at(text, at);
     const auto second = byte_at(text, at + 1);
@@ -41,7 +41,7 @@ std::size_t character_bytes(std::string_view text, std::size_t at) {
     return 0;
 }
 
-/// The length of a character that begins with this byte.
+/// The length that this first byte announces for its character.
 std::size_t announced_bytes(unsigned char first) {
     if (first >= 0xF0 && first <= 0xF4) return 4;
     if (first >= 0xE0 && first <= 0xEF) return 3;
@@ -89,7 +89,7 @@ std::string escaped_ascii(char c) {
 void append_json_string(std::string& out, std::string_view value) {
     out += '"';
     for (std::size_t at = 0; at < value.size();) {
-        // Most text is plain: appended in one piece.
+        // Most text needs no escape: such a stretch is appended in one piece.
         const auto* begin = value.data() + at;
         const auto* end = value.data() + value.size();
         const auto* plain_end = std::find_if_not(begin, end, needs_no_escape);

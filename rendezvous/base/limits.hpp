@@ -7,19 +7,21 @@
 #include <cstddef>
 #include <cstdint>
 
-/// How long, how many, how big: every bound of the project on something that comes from outside.
-/// Defaults that an option changes are in launcher/resolve/job_spec.hpp and say so there.
+/// All limits of the project (lengths of time, counts and sizes) on anything that comes from
+/// outside. Defaults that an option changes are in launcher/resolve/job_spec.hpp.
 namespace ddprun::limits {
 
 using namespace std::chrono_literals;
 
-// c10d store, at least as generous as PyTorch's libuv server (a smaller limit breaks users).
+// c10d store. No limit is smaller than that of PyTorch's libuv server, since that would break
+// users.
 inline constexpr std::size_t max_key_bytes = 8 * 1024;
 inline constexpr std::size_t max_value_bytes = 8 * 1024 * 1024;
 inline constexpr std::size_t max_key_count = 128 * 1024;
-/// Key bytes of one multi-key request together, value bytes of one MULTI_SET together.
+/// The sum of all key bytes of one multi-key request, and the sum of all value bytes of one
+/// MULTI_SET.
 inline constexpr std::size_t max_request_bytes = 256 * 1024 * 1024;
-/// The most that is read from one client of the store before the others have their turn.
+/// The most bytes that are read from one client of the store before the others have their turn.
 inline constexpr std::size_t store_turn_bytes = 64 * 1024;
 /// While one client of the store has more than this left to read, none of its requests is handled.
 /// A single reply may be longer, since APPEND grows values.
@@ -28,9 +30,9 @@ inline constexpr std::size_t max_store_backlog_bytes = 1024 * 1024;
 /// their way to a client. Each counts with its overhead.
 inline constexpr std::size_t max_store_data_bytes = 1024 * 1024 * 1024;
 /// The most that the clients of one store may cause it to hold in addition: incomplete requests,
-/// waits, unread replies. Beyond it the client that causes most of it is closed.
+/// waits, unread replies. Beyond it the connection of the client that causes most of it is closed.
 inline constexpr std::size_t max_store_client_bytes = 1024 * 1024 * 1024;
-/// A client that takes none of its replies for this long is closed.
+/// The connection of a client that reads none of its replies for this long is closed.
 inline constexpr Duration unread_reply_timeout = 60s;
 /// A value of at least this many bytes is shared between the store and the replies that carry it.
 inline constexpr std::size_t least_shared_bytes = 1024;
@@ -51,28 +53,28 @@ inline constexpr std::size_t max_free_text_bytes = 8 * 1024;
 inline constexpr std::size_t max_reported_failures = 16;
 /// Messages that one agent has not read yet; beyond it, its connection is closed.
 inline constexpr std::size_t max_control_backlog_bytes = 4 * 1024 * 1024;
-/// Unsent and incomplete messages of all agents of a server together. Beyond it the agent that
-/// holds most is closed.
+/// The unsent and incomplete messages of all agents of a server together. Beyond it the connection
+/// that holds most is closed.
 inline constexpr std::size_t max_control_bytes = 256 * 1024 * 1024;
 inline constexpr std::size_t max_name_bytes = 255;
 inline constexpr int max_nodes_per_job = 65'536;
 inline constexpr int max_workers_per_node = 4'096;
-/// Levels of switches that the order of ranks looks at.
+/// Levels of switches that the order of ranks considers.
 inline constexpr int max_topology_levels = 8;
 inline constexpr std::size_t max_jobs_per_server = 10'000;
 /// Jobs of one network (an IPv4 address, an IPv6 /64), so that no single caller uses up all of
 /// them.
 inline constexpr std::size_t max_jobs_per_network = 1'000;
-/// Longer leases of a job are cut to this.
+/// The lease of a job is at most this; a longer one is shortened to it.
 inline constexpr Duration longest_lease = 24h;
-/// When a job is forgotten. If this server has begun no round of it: once none of its nodes has
-/// been connected for the job's lease, and at least this long. Otherwise once it has had no node
-/// for `deserted_job_memory`.
+/// When a job is forgotten. If this server has begun no round of it, the job is forgotten once none
+/// of its nodes has been connected for its lease, and at least for `unproven_job_memory`. Any other
+/// job is forgotten once it has had no node for `deserted_job_memory`.
 inline constexpr Duration unproven_job_memory = 30s;
 inline constexpr Duration deserted_job_memory = 1h;
 /// A greater round number is not accepted from a peer: the numbers after it must not overflow.
 inline constexpr int last_round = 1'000'000'000;
-/// The restart count that workers get is capped here.
+/// The highest restart count that workers get; a higher one is capped.
 inline constexpr int max_reported_restarts = 1'000'000;
 /// The most exit codes that a job may exclude from restarts.
 inline constexpr std::size_t max_final_codes = 64;
@@ -83,15 +85,16 @@ inline constexpr Duration long_wait = 30s;
 /// How often a store checks its waits, and how often a continuing wait is reported again.
 inline constexpr Duration wait_check_interval = 5s;
 inline constexpr Duration wait_report_interval = 30s;
-/// A wait that its client cancelled earlier than this is no timeout, and explains no failure.
+/// A wait that its client cancelled after less than this was no timeout, and explains no failure.
 inline constexpr Duration shortest_timed_out_wait = 1s;
-/// A rank that fails within this time after its wait timed out failed because of that.
+/// If a rank fails within this time after its wait timed out, the timed-out wait counts as the
+/// cause.
 inline constexpr Duration timed_out_wait_window = 30s;
 /// Connections to the store that one message lists: those of its waits, and those of one node's
 /// workers.
 inline constexpr std::size_t max_reported_sockets = 256;
-/// How much of the kernel's connection table is read, and how many descriptors of workers are
-/// examined, to find each worker's connections.
+/// To find each worker's connections, at most so many bytes of the kernel's connection table are
+/// read, and so many descriptors of workers examined.
 inline constexpr std::size_t max_socket_table_bytes = 32 * 1024 * 1024;
 inline constexpr std::size_t max_inspected_descriptors = 200'000;
 
@@ -102,14 +105,14 @@ inline constexpr std::size_t max_python_frames = 128;
 inline constexpr std::size_t max_sampled_frames = 1'024;
 /// The longest part of a name that is shown.
 inline constexpr std::size_t max_sampled_name_bytes = 256;
-/// How often a stack is read at most when it changes while it is read.
+/// How many times a stack is read at most, if it changes while it is read.
 inline constexpr int max_stack_attempts = 3;
 /// The longest table of source lines for instructions.
 inline constexpr std::size_t max_line_table_bytes = 256 * 1024;
 /// Mapped files that are searched for an interpreter, and symbols with the same hash.
 inline constexpr std::size_t max_python_candidates = 8;
 inline constexpr std::size_t max_symbol_chain = 1'024;
-/// The most that is read of one file of /proc, and of the two files that list all processes.
+/// The most bytes that are read of one file of /proc, and of the two files that list all processes.
 inline constexpr std::size_t max_process_file_bytes = 64 * 1024;
 inline constexpr std::size_t max_process_list_bytes = 4 * 1024 * 1024;
 /// Descriptors, threads and descendants of a process that are examined.
@@ -120,12 +123,13 @@ inline constexpr std::size_t max_sampled_processes = 256;
 inline constexpr std::size_t max_sampled_wrappers = 8;
 /// Addresses to which a process is connecting.
 inline constexpr std::size_t max_sampled_addresses = 16;
-/// A process counts as idle up to this share of a CPU and this much input and output.
+/// A process counts as idle if it uses at most this share of a CPU, and at most this much input and
+/// output.
 inline constexpr double idle_cpu_share = 0.05;
 inline constexpr double idle_bytes_per_second = 1'000'000;
-/// A thread that is in the same place at two moments has left it and returned if it has run for
-/// more than `still_share` of the time between, and spins there if it has run for more than
-/// `spinning_share`.
+/// For a thread that is in the same place at two moments. If it has run for more than `still_share`
+/// of the time between them, it has left the place and returned. If it has run for more than
+/// `spinning_share`, it spins there.
 inline constexpr double still_share = 0.0005;
 inline constexpr double spinning_share = 0.5;
 
@@ -134,19 +138,19 @@ inline constexpr std::size_t max_http_header_bytes = 8 * 1024;
 inline constexpr Duration http_timeout = 5s;
 inline constexpr std::size_t max_status_nodes = 1'000;
 inline constexpr std::size_t max_status_waits = 20;
-/// A page of more than one turn is served again until it is this old at most.
+/// A page that took more than one turn to make is served again, at most until it is this old.
 inline constexpr Duration page_lifetime = 1s;
 /// Jobs whose state is added to a page before other events have their turn.
 inline constexpr std::size_t page_turn_jobs = 16;
 /// The longest page; jobs beyond it are left out and counted. The second limit is for all pages
-/// that callers are still reading: beyond it no page is made.
+/// that callers are still reading; beyond it no further page is made.
 inline constexpr std::size_t max_page_bytes = 16 * 1024 * 1024;
 inline constexpr std::size_t max_unread_page_bytes = 64 * 1024 * 1024;
-/// Callers that are served a page at the same time, in all and from one network; further ones are
-/// closed.
+/// Callers that are served a page at the same time, in all and from one network; further callers
+/// are closed.
 inline constexpr std::size_t max_page_callers = 64;
 inline constexpr std::size_t max_page_callers_per_network = 16;
-/// How long a page waits for stores on other threads; then it is served without them.
+/// How long a page waits for stores on other threads; after that it is served without their data.
 inline constexpr Duration survey_timeout = 500ms;
 
 // Connections.
@@ -157,42 +161,42 @@ inline constexpr Duration connect_attempt_timeout = 1s;
 /// From the first byte to the proof of the secret. Afterwards `handshake_timeout` applies.
 inline constexpr Duration tls_handshake_timeout = 3s;
 /// Connections of a server that have not proved the secret yet. Beyond this number the oldest
-/// connection of the network that has most of them is closed, unless the new caller is of that
-/// network and the oldest is younger than this.
+/// connection of the busiest address in the busiest network is closed; or the new one, if it has
+/// that address and the oldest is younger than `youngest_closed_handshake`.
 inline constexpr std::size_t max_tls_handshakes = 2'048;
 inline constexpr Duration youngest_closed_handshake = 1s;
-/// The most that is read of a connection before it has proved the secret: a client needs less than
-/// 1 KiB.
+/// The most bytes that are read from a connection before it has proved the secret: a client needs
+/// less than 1 KiB.
 inline constexpr std::size_t max_tls_handshake_bytes = 8 * 1024;
 /// How long a node retries when a server refuses its secret: the next server at that port may be
 /// its own.
 inline constexpr Duration secret_refused_timeout = 5s;
 inline constexpr std::size_t max_secret_file_bytes = 4 * 1024;
 inline constexpr std::size_t max_secrets = 16;
-/// The size of a file with certificates or a key; a list of all public authorities has 220 KB.
+/// The largest file with certificates or a key; a list of all public authorities has 220 KB.
 inline constexpr std::size_t max_certificate_file_bytes = 1024 * 1024;
 
 // The tunnel between a node and the round's store.
-/// The data in flight of one stream in one direction.
+/// The most data of one stream that is in flight in one direction.
 inline constexpr std::size_t tunnel_window_bytes = 256 * 1024;
 /// Connections to the store that one node's workers have at once.
 inline constexpr std::size_t max_tunnel_streams = 16'384;
-/// Data that one end holds for all streams together, because their sockets have not taken it yet;
-/// at the store's end for all tunnels of a round.
+/// Data that one end holds because the streams' sockets have not taken it yet, for all streams
+/// together. At the store's end this limit is for all tunnels of a round.
 inline constexpr std::size_t max_tunnel_held_bytes = 256 * 1024 * 1024;
-/// Tunnels of one round at the store's end: a node has one, and may open another before the end of
-/// the last one is known.
+/// Tunnels of one round at the store's end. A node has one, and may open another before the end of
+/// the last one is noticed here.
 inline constexpr std::size_t max_tunnels = 2 * max_nodes_per_job;
 /// Unsent output beyond which nothing more is read for the other end.
 inline constexpr std::size_t max_tunnel_output_bytes = 1024 * 1024;
 /// Callers at the port of a tunnel that have not proved the secret; each has
-/// `tls_handshake_timeout`. All nodes of a big job may call at once, and call again.
+/// `tls_handshake_timeout`. All nodes of a big job may call at once, and may call again.
 inline constexpr std::size_t max_tunnel_handshakes = 1'024;
 /// How long a node waits for the first byte on the connection of its tunnel before it logs that and
 /// opens another one. The store's agent accepts it only once it has begun the round.
 inline constexpr Duration tunnel_answer_timeout = 10s;
-/// How long a node tries in all, whatever the failures are: longer than the default lease, which
-/// ends the round of a node that has gone.
+/// How long a node tries in all, whatever the failures are. This is longer than the default lease,
+/// after which the round of a node that is gone ends.
 inline constexpr Duration tunnel_dial_timeout = 60s;
 
 // Connections, after the handshake.
@@ -201,29 +205,29 @@ inline constexpr Duration tunnel_dial_timeout = 60s;
 inline constexpr Duration keepalive_idle = 10s;
 inline constexpr Duration keepalive_interval = 5s;
 inline constexpr int keepalive_probes = 3;
-/// Every accepted connection is probed after this long without a byte, so that a caller that
-/// vanished without closing does not hold a descriptor for ever. The interval is shorter than the
+/// Every accepted connection is probed after this long without a byte, so that a caller that has
+/// failed without closing does not occupy a descriptor for ever. The interval is shorter than the
 /// time after which address translators and load balancers forget an idle connection (4 minutes at
-/// Azure, 350 s at AWS). Probing goes on for a quarter of an hour, as long as the kernel repeats
-/// unacknowledged data (tcp_retries2), so that an outage that a busy connection survives ends no
-/// idle connection either, and no job that PyTorch's own server would have kept.
+/// Azure, 350 s at AWS). Probing continues for a quarter of an hour, as long as the kernel repeats
+/// unacknowledged data (tcp_retries2). So an outage that a busy connection survives ends no idle
+/// connection, and no job that PyTorch's own server would have kept.
 inline constexpr Duration caller_keepalive_idle = 120s;
 inline constexpr Duration caller_keepalive_interval = 60s;
 inline constexpr int caller_keepalive_probes = 13;
 /// Callers that may wait to be accepted; the kernel caps this at net.core.somaxconn.
 inline constexpr int max_accept_backlog = 65'535;
-/// The cap in Linux 5.4 and newer unless it is configured otherwise. With a smaller one the daemon
-/// warns.
+/// The default of that cap in Linux 5.4 and newer. With a smaller cap the daemon logs a warning.
 inline constexpr int usual_accept_backlog = 4'096;
 /// Listening sockets that a service manager hands over (LISTEN_FDS).
 inline constexpr int max_inherited_sockets = 64;
-/// How long a closed connection may take to read what was still written to it.
+/// How long the peer of a connection that is being closed may take to read what was written to it.
 inline constexpr Duration flush_timeout = 5s;
-/// The same for all connections together when a server ends. Far shorter than an agent's fence with
-/// the shortest lease, so that a server that is restarted at once finds every job.
+/// How long all connections together may take to read when a server ends. Far shorter than an
+/// agent's fence with the shortest lease, so that the agents of every job can come back to a server
+/// that is restarted at once.
 inline constexpr Duration drain_timeout = 1s;
-/// Log lines that the daemon buffers while its output is not read, and how long its exit waits for
-/// that.
+/// The log lines that the daemon buffers while its output is not read, and how long its exit waits
+/// for them to be read.
 inline constexpr std::size_t max_log_backlog_bytes = 1024 * 1024;
 inline constexpr Duration log_flush_timeout = 1s;
 /// Log lines about callers and their jobs: per second, and in one burst; further ones are only
@@ -232,7 +236,7 @@ inline constexpr int caller_lines_per_second = 20;
 inline constexpr int max_caller_lines_at_once = 200;
 /// The longest text of one field in a log line.
 inline constexpr std::size_t max_log_field_bytes = 4 * 1024;
-/// A resolver that does not answer this long counts as "does not resolve" for this attempt.
+/// When a resolver has not answered for this long, the attempt counts as "does not resolve".
 inline constexpr Duration resolve_timeout = 5s;
 /// How long an explicit node rank 0 waits for an answer at the endpoint before it serves the
 /// endpoint itself.
@@ -244,7 +248,7 @@ inline constexpr std::size_t max_remembered_peers = 1'000;
 inline constexpr std::uint16_t default_rendezvous_port = 29'400;
 /// The port of static rendezvous.
 inline constexpr std::uint16_t default_master_port = 29'500;
-/// Below the ephemeral range and Kubernetes' node ports, clear of 29400 and 29500.
+/// Below the ephemeral ports and Kubernetes' node ports, and different from 29400 and 29500.
 inline constexpr std::uint16_t first_store_port = 20'000;
 inline constexpr std::uint16_t last_store_port = 29'399;
 inline constexpr Duration store_reachability_timeout = 3s;
@@ -262,12 +266,13 @@ inline constexpr Duration reconnect_grace = 500ms;
 inline constexpr Duration drain_margin = 5s;
 inline constexpr Duration late_node_quiet = 1s;
 inline constexpr Duration late_node_longest = 5s;
-/// Rounds lost within this long count towards a crash loop.
+/// Rounds that were lost within this time count towards a crash loop.
 inline constexpr Duration crash_loop_window = 1h;
-/// Rounds of a job whose workers report no steps count as without progress when they are shorter
-/// and fail alike.
+/// If a job's workers report no steps, its rounds count as without progress when they are shorter
+/// than this and fail alike.
 inline constexpr Duration short_round = 60s;
-/// How often the wait for a silent member checks whether the member has been heard again.
+/// The interval at which the wait for a silent member checks whether the member has been heard
+/// again.
 inline constexpr Duration silent_check_interval = 1s;
 /// How many members of a round are asked about a silent one.
 inline constexpr std::size_t max_neighbours = 3;
@@ -278,22 +283,24 @@ inline constexpr Duration probe_window = 2s;
 /// A member that all its neighbours confirm as suspect is lost this long after it was last heard or
 /// its last probe was answered.
 inline constexpr Duration lost_when_confirmed = 5s;
-/// With fewer reachable neighbours a node's fence depends on the server alone.
+/// The least number of reachable neighbours; with fewer, a node's fence depends on the server
+/// alone.
 inline constexpr int least_reached = 2;
-/// The fence as a share of the lease: after that time without contact to the server and neighbours,
-/// an agent kills its workers.
+/// The fence as a share of the lease. After that time without contact to the server and its
+/// neighbours, an agent kills its workers.
 inline constexpr double fence_share_of_lease = 0.8;
 /// The fence of a node with reachable neighbours, after the last sign that it is still a member.
 inline constexpr Duration fence_after_silence = 4s;
-/// An agent that hears nothing from the server this long begins to probe its neighbours.
+/// An agent that has received nothing from the server for this long begins to probe its neighbours.
 inline constexpr Duration probe_after = 2 * heartbeat_interval;
 inline constexpr Duration probe_interval = 1s;
 /// How long a probe of a neighbour may take, from connecting to its answer.
 inline constexpr Duration peer_answer_timeout = 1s;
-/// Nodes of a round whose probes one agent remembers, and concurrent callers on its `peer_port`.
+/// How many nodes of a round one agent keeps the last probes of, and how many callers its
+/// `peer_port` serves at once.
 inline constexpr std::size_t max_probing_nodes = 1'024;
 inline constexpr std::size_t max_peer_callers = 64;
-/// A hosted server that answers "refused" this long will not come back.
+/// A hosted server whose port has refused connections for this long will not come back.
 inline constexpr Duration refused_is_gone_after = 1s;
 
 // Agent.
@@ -303,23 +310,25 @@ inline constexpr int max_cpu_number = 65'535;
 inline constexpr std::size_t max_machine_file_bytes = 64 * 1024;
 inline constexpr Duration settle_window = 1s;
 /// A scheduler's signal reaches the nodes of a step one after the other. When the scheduler signals
-/// every process, a node that learns of the stop from another node waits this long for its own
-/// signal.
+/// every process, a node that is stopped because of another node's signal waits this long for its
+/// own signal.
 inline constexpr Duration scheduler_signal_window = 1s;
 inline constexpr Duration kill_descendants_timeout = 5s;
-/// Processes that SIGINT or SIGQUIT has not ended by then get SIGTERM, once their leader is gone.
+/// Processes that SIGINT or SIGQUIT has not ended after this time get SIGTERM, once their leader is
+/// gone.
 inline constexpr Duration leftovers_grace = 1s;
 inline constexpr std::size_t max_error_file_bytes = 1024 * 1024;
 inline constexpr std::size_t max_stderr_tail_bytes = 4 * 1024;
 /// The longest text of an exception in a headline.
 inline constexpr std::size_t max_exception_bytes = 240;
-/// The report has the beginning of an error file's message and the end of its call stack, up to
-/// these lengths.
+/// The report contains the beginning of an error file's message and the end of its call stack, up
+/// to these lengths.
 inline constexpr std::size_t max_failure_message_bytes = 1024;
 inline constexpr std::size_t max_failure_details_bytes = 4 * 1024;
-/// How long the program, at its exit, waits for a disk that does not accept the last files.
+/// How long the program waits at exit for a disk that does not accept the last files.
 inline constexpr Duration last_files_timeout = 5s;
-/// The most that is read of one file of the kernel, and of the kernel's log after a worker's death.
+/// The most bytes that are read of one file of the kernel, and of the kernel's log after a worker's
+/// death.
 inline constexpr std::size_t max_kernel_file_bytes = 1024 * 1024;
 inline constexpr std::size_t max_kernel_log_records = 20'000;
 inline constexpr std::size_t max_output_backlog_bytes = 16 * 1024 * 1024;
@@ -331,8 +340,8 @@ inline constexpr Duration prompt_timeout = 50ms;
 inline constexpr Duration unfinished_line_timeout = 10s;
 /// How long the exit of the program waits for a console or disk that accepts nothing at all.
 inline constexpr Duration console_flush_timeout = 5s;
-/// The keeper acts this long after the end of the fence, so that an agent that still runs acts
-/// first.
+/// The keeper kills the workers this long after the end of the fence, so that an agent that still
+/// runs does it first.
 inline constexpr Duration keeper_fence_margin = 250ms;
 /// How long an agent may take to end after it has closed its socket to the keeper.
 inline constexpr Duration agent_end_timeout = 10s;
@@ -344,9 +353,9 @@ inline constexpr Duration suspend_timeout = 1s;
 /// process inside a system call may take longer.
 inline constexpr Duration stop_descendants_timeout = 200ms;
 static_assert(stop_descendants_timeout < suspend_timeout);
-/// After a second SIGINT the agent has this long to report anything.
+/// How long an agent may take to report anything after a second SIGINT.
 inline constexpr Duration second_interrupt_timeout = 3s;
-/// A second Ctrl-C within this time is for the job, when the first was for the attached rank.
+/// If the first Ctrl-C was for the attached rank, a second one within this time is for the job.
 inline constexpr Duration repeated_interrupt_time = 1s;
 /// Replaces the default grace while a rank is being debugged.
 inline constexpr Duration attached_grace = 24h;
@@ -356,21 +365,21 @@ inline constexpr Duration attached_grace = 24h;
 inline constexpr int max_connecting_hosts = 32;
 /// How long a host may take to receive a copy of the program.
 inline constexpr Duration program_copy_timeout = 120s;
-/// The copies that stay in a host's cache folder: this many of the most recently used ones, and
-/// those used less than `program_copy_rest` ago, since a host with the same home may be about to
-/// start one.
+/// The copies that are kept in a host's cache folder: this many of the most recently used ones, and
+/// all that were used less than `program_copy_rest` ago, since a host with the same home may be
+/// about to start one.
 inline constexpr std::size_t kept_program_copies = 4;
 inline constexpr Duration program_copy_rest = 1h;
-/// How long a node may take to end after another one has, in addition to the grace of its workers.
+/// How long a node may take to end after another node has ended, in addition to the grace of its
+/// workers.
 inline constexpr Duration host_end_margin = 15s;
-/// How much a host may write before its answer.
+/// The most that a host may write before its answer.
 inline constexpr std::size_t max_host_answer_bytes = 64 * 1024;
-/// A file with a list of hosts, or of their switches.
+/// The largest file with a list of hosts, or of their switches.
 inline constexpr std::size_t max_option_file_bytes = 16 * 1024 * 1024;
 
 // Goodput.
-/// The longest time that messages carry for one phase (codec.cpp: ten years); longer times are
-/// capped.
+/// The longest time of one phase in a message (codec.cpp: ten years); longer times are capped.
 inline constexpr Duration longest_phase = std::chrono::hours{24 * 3650};
 /// The most that a server takes over from its predecessor, including the time since then.
 inline constexpr Duration longest_restored_goodput = longest_phase / 2;
@@ -378,13 +387,15 @@ inline constexpr Duration longest_restored_goodput = longest_phase / 2;
 // Worker channel.
 /// A greeting has fewer than a hundred bytes.
 inline constexpr std::size_t max_channel_line_bytes = 1024;
-/// Connections that have not sent a token yet, and the time that each of them has for it.
+/// The most connections that have not sent a token yet, and the time that each of them has to send
+/// it.
 inline constexpr std::size_t max_unfinished_channels = 64;
 inline constexpr Duration channel_greeting_timeout = 1s;
-/// Channels of one worker: the Python module and each library with the SDK inside have their own.
+/// Channels of one worker: the Python module and each library that contains the SDK have their own.
 inline constexpr std::size_t max_channels_of_worker = 16;
-/// How often an agent reads its workers' pages, and how often at most it reports what it reads. A
-/// report says how long ago that was; a greater age is cut to this.
+/// The interval at which an agent reads its workers' pages, and the shortest interval at which it
+/// reports what it has read. A report contains the age of the reading, `longest_progress_age` at
+/// most.
 inline constexpr Duration page_read_interval = 100ms;
 inline constexpr Duration progress_interval = 1s;
 inline constexpr Duration longest_progress_age = 2s;
@@ -396,17 +407,17 @@ inline constexpr std::size_t max_progress_line_bytes = 16 * 1024;
 inline constexpr std::size_t max_reported_progress = 256;
 /// Replaces `page_read_interval` while the ranks agree on a step to save, or save it.
 inline constexpr Duration save_read_interval = 20ms;
-/// How many steps are proposed before the agreement fails: the last proposal is 4,096 steps ahead.
+/// How many steps are proposed before the agreement fails; the last proposal is 4,096 steps ahead.
 inline constexpr int most_save_attempts = 14;
-/// A page has 8 bits for the ballot and 54 for the step; the last step numbers mean "never".
+/// A page has 8 bits for the ballot and 54 for the step; the highest step numbers mean "never".
 inline constexpr int most_save_ballots = 255;
 inline constexpr std::uint64_t highest_save_step = (std::uint64_t{1} << 54U) - 2;
-/// How far ahead a proposal is at most.
+/// The most steps by which a proposal is ahead.
 inline constexpr std::uint64_t highest_save_margin = std::uint64_t{1} << (most_save_attempts - 2);
 /// How long the agent waits when the system has no memory barrier for all threads.
 inline constexpr Duration save_barrier_pause = 10ms;
-/// The server ends an agreement this long before a node stops its workers by itself, but at most a
-/// quarter of the time earlier.
+/// The server ends an agreement this long before a node stops its workers by itself, but at most by
+/// a quarter of the remaining time.
 inline constexpr Duration save_margin = 1s;
 /// A save for the end of a Slurm allocation begins this long before the last moment for an orderly
 /// stop.
@@ -415,45 +426,46 @@ inline constexpr Duration slurm_save_lead = 120s;
 // Commands of ddprunctl.
 /// A command has fewer than a hundred bytes, apart from the names of nodes.
 inline constexpr std::size_t max_command_bytes = 4 * 1024;
-/// Connections at once, and how long each may take to send its command: on a loaded machine the
-/// caller may get no processor for seconds.
+/// The most connections at the same time, and how long each may take to send its command: on a
+/// loaded machine the caller may get no processor for seconds.
 inline constexpr std::size_t max_command_callers = 16;
 inline constexpr Duration command_timeout = 10s;
-/// How long ddprunctl waits for all agents of the machine; it waits as long if one is stopped.
+/// How long ddprunctl waits for the answers of all agents of the machine; if one is stopped, it
+/// waits for all of this time.
 inline constexpr Duration command_answer_timeout = 3s;
 /// How long an agent waits for the server's answer to a forwarded command.
 inline constexpr Duration command_relay_timeout = 5s;
 /// The time between the two samples of a worker whose stack a command shows.
 inline constexpr Duration stack_sample_interval = 1s;
-/// How many ranks' stacks are requested at once; fewer than `max_command_callers`.
+/// The most stacks of ranks that are requested at the same time; fewer than `max_command_callers`.
 inline constexpr std::size_t max_stacks_at_once = 12;
-/// The stacks of one rank; less than `max_free_text_bytes`, to leave room for the rest of the
-/// reply.
+/// The longest text of the stacks of one rank; less than `max_free_text_bytes`, to leave room for
+/// the rest of the reply.
 inline constexpr std::size_t max_stack_text_bytes = 7 * 1024;
 /// Nodes that one command names, and hosts of a job that are drained at the same time.
 inline constexpr std::size_t max_drained_nodes = 64;
 inline constexpr std::size_t max_drained_hosts = 1'000;
-/// Agents of its user that ddprunctl queries at once, and how much it reads of the kernel's table
-/// of local sockets to find them.
+/// How many agents of its user ddprunctl queries at once, and how many bytes of the kernel's table
+/// of local sockets it reads to find them.
 inline constexpr std::size_t max_command_agents = 1'024;
 inline constexpr std::size_t max_local_socket_table_bytes = 32 * 1024 * 1024;
-/// A line of /etc/passwd.
+/// The longest line of /etc/passwd.
 inline constexpr std::size_t max_passwd_line_bytes = 4 * 1024;
 
-/// Election by etcd: how long a leader's key outlives the leader, and for which share of that time
-/// a leader acts after its last renewal request.
+/// Election by etcd: how long the leader's key stays after its last renewal, and the share of that
+/// time for which the leader acts after its last renewal request.
 inline constexpr Duration etcd_ttl = 10s;
 inline constexpr double leading_share_of_ttl = 0.8;
-/// With this lease the next leader is elected well before any node's fence ends.
+/// The shortest lease with elections; with it the next leader is elected well before any node's
+/// fence ends.
 inline constexpr Duration shortest_elected_lease = 20s;
-/// One connection to etcd, from connected to answered.
+/// The time for one request to etcd, from the established connection to the answer.
 inline constexpr Duration http_request_timeout = 2s;
-/// A request to etcd, including the attempts at all its members.
+/// The time for a request to etcd, including the attempts at all its members.
 inline constexpr Duration etcd_answer_timeout = 5s;
 inline constexpr std::size_t max_http_answer_bytes = 64 * 1024;
 inline constexpr std::size_t max_etcd_members = 16;
-/// A node may claim to have followed an epoch at most this far ahead, so that it cannot use up all
-/// epochs.
+/// A node may state an epoch that is at most this far ahead, so that it cannot use up all epochs.
 inline constexpr std::uint64_t max_epochs_ahead = 1'000'000'000;
 
 // ---- warm workers (--warm)
@@ -472,7 +484,8 @@ inline constexpr std::size_t max_parking_report_bytes = 1024;
 
 // ---- hangs --------------------------------------------------------------------------------------
 
-/// --health-timeout: a GPU test of all devices takes tens of seconds; an hour is no check any more.
+/// --health-timeout: a GPU test of all devices takes tens of seconds, and no check needs more than
+/// an hour.
 inline constexpr Duration usual_health_timeout = 60s;
 inline constexpr Duration shortest_health_timeout = 1s;
 inline constexpr Duration longest_health_timeout = 3600s;
@@ -482,15 +495,16 @@ inline constexpr Duration health_kill_timeout = 2s;
 /// Only the first line of a health check's output counts, up to this length.
 inline constexpr std::size_t health_line_bytes = 1024;
 
-/// --hang-after: examining a worker costs milliseconds, and a pause of a few seconds is no hang.
+/// --hang-after: each examination of a worker takes milliseconds, and a pause of a few seconds is
+/// no hang.
 inline constexpr Duration shortest_hang_limit = 10s;
-/// The interval between examinations of the workers; a short limit makes it a sixth of the limit.
+/// The interval between examinations of the workers; if the limit is short, a sixth of the limit.
 inline constexpr Duration longest_look_interval = 5s;
 inline constexpr int looks_per_hang_limit = 6;
-/// A rank that reports that it starts, evaluates, saves or compiles gets this multiple of the
-/// limit.
+/// For a rank that reports that it starts, evaluates, saves or compiles, the limit is multiplied by
+/// this.
 inline constexpr int slow_phase_factor = 10;
-/// Sites of one node: workers that do the same in the same place share one.
+/// The most sites of one node in a report: workers that do the same in the same place share one.
 inline constexpr std::size_t max_reported_sites = 16;
 /// The most rows about a hang on the screen.
 inline constexpr std::size_t max_hang_rows = 64;

@@ -36,7 +36,7 @@ using Sink = std::function<void(std::string)>;
 struct SharedSink {
     std::mutex mutex;
     std::shared_ptr<const Sink> sink;
-    /// Fields of every JSON line; null: lines are text.
+    /// The fields that every JSON line has; null: lines are text.
     std::shared_ptr<const std::string> json_common;
 };
 
@@ -69,7 +69,7 @@ std::string escaped_bytes(std::string_view bytes) {
     return result;
 }
 
-/// A peer's text may be as long as a message; a log line may not.
+/// Cuts a field, since a peer's text may be as long as a message and a log line must be shorter.
 std::string cut(std::string_view text) {
     constexpr std::string_view mark = "...";
     if (text.size() <= limits::max_log_field_bytes) return std::string{text};

@@ -44,12 +44,12 @@ using Fields = std::initializer_list<Field>;
 void set_level(Level level);
 bool is_enabled(Level level);
 
-/// Where finished lines go (newline included); starts as an unbuffered write to standard error.
-/// Called with no lock held, from the thread that logs.
+/// Sets the function that gets each finished line, newline included. The default writes to standard
+/// error, unbuffered. Called with no lock held, from the thread that logs.
 void set_sink(std::function<void(std::string line)> sink);
 
 /// Every line is a JSON object from now on: time, `common` (the run, the host), stream "ddprun",
-/// level, event, the event's fields, and as `message` the words of the text line.
+/// level, event, the event's fields, and `message`, which is the same as in the text line.
 void use_json(Fields common);
 /// Every line is text again.
 void use_text();
@@ -72,7 +72,7 @@ inline void trace(std::string_view event, Fields fields = {}) {
     write(Level::trace, event, fields);
 }
 
-/// `name=value` with quotes where a reader needs them; control characters escaped.
+/// `name=value`, with quotes if the value needs them, and control characters escaped.
 std::string describe(const Field& field);
 
 }  // namespace ddprun::log

@@ -10,7 +10,8 @@
 
 namespace ddprun {
 
-/// A state machine: events and the time go in, effects come out, nothing else happens.
+/// A state machine: its input is events and the time, its output is effects, and it does nothing
+/// else.
 ///
 /// `handle` appends its effects to `out` and never blocks, logs, or reads a clock.
 /// `next_deadline` is when the machine needs its `DeadlinePassed` event; one that comes early,
@@ -39,7 +40,7 @@ inline std::optional<Instant> earliest(std::optional<Instant> a, std::optional<I
 }
 
 /// Aborts the program with the text when a machine's state is inconsistent. Also active in release
-/// builds: a launcher that has lost track of its workers must not continue.
+/// builds: a launcher whose record of its workers is wrong must not continue.
 [[noreturn]] void contradiction(const char* what, const char* file, int line);
 
 inline void require(

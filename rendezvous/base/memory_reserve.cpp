@@ -8,7 +8,7 @@
 namespace ddprun {
 namespace {
 
-/// Smaller than what the allocator would return to the kernel at once.
+/// Small enough that the allocator keeps the freed block instead of returning it to the kernel.
 constexpr std::size_t reserve_bytes = 64 * 1024;
 
 std::atomic<char*> reserve{nullptr};
@@ -26,7 +26,7 @@ bool keep_memory_reserve() {
     std::set_new_handler(give_back);
     char* const taken = new (std::nothrow) char[reserve_bytes];
     char* none = nullptr;
-    // Another thread may have been first.
+    // Another thread may have set the reserve meanwhile.
     if (!reserve.compare_exchange_strong(none, taken)) delete[] taken;
     return reserve.load() != nullptr;
 }

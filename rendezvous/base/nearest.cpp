@@ -29,7 +29,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 /// The first candidate with the longest common prefix, if that prefix is most of what was typed.
-/// The edit distance would miss such pairs: "last_call" is far from "last_call_timeout".
+/// The edit distance does not find such pairs: "last_call" is far from "last_call_timeout".
 std::optional<std::string_view> alike_at_the_beginning(
     std::string_view typed, std::span<const std::string_view> candidates) {
     constexpr std::size_t shortest = 4;

@@ -7,7 +7,7 @@ namespace ddprun {
 namespace unprintable {
 namespace {
 
-/// U+0080 to U+009F, escape sequences in one character; U+061C.
+/// U+0080 to U+009F, each an escape sequence in one character; U+061C.
 bool is_unprintable_pair(unsigned first, unsigned second) {
     return (first == 0xC2 && second >= 0x80 && second < 0xA0) || (first == 0xD8 && second == 0x9C);
 }

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-/// The one rule for foreign text on a screen, in a log and on a page: it cannot move a cursor,
-/// begin an escape sequence, or change the direction of the text around it.
+/// The one rule for foreign text on a screen, in a log and on a page: the text must not move a
+/// cursor, begin an escape sequence, or change the direction of the text around it.
 namespace ddprun {
 
 /// The length of an unprintable sequence at the beginning of `text`: a control character (except
@@ -17,7 +17,8 @@ std::size_t unprintable_bytes(std::string_view text);
 /// The text with `?` for each unprintable sequence.
 std::string printable(std::string_view text);
 
-/// The same on one line, a blank for each tab and newline: a cell of a table, a field of a line.
+/// As `printable`, with a blank for each tab and newline: for a cell of a table or a field of a
+/// line.
 std::string printable_line(std::string_view text);
 
 }  // namespace ddprun

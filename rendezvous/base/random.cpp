@@ -19,7 +19,7 @@ template <std::size_t Count>
 std::array<std::uint32_t, Count> system_words() {
     std::array<std::uint32_t, Count> words{};
     if (::getentropy(words.data(), sizeof words) == 0) return words;
-    // A sandbox has refused the system call.
+    // The system call failed, for instance because a sandbox refuses it.
     std::random_device device;
     std::generate(words.begin(), words.end(), [&] { return device(); });
     return words;

@@ -13,8 +13,8 @@ using Random = std::mt19937_64;
 
 Nonce make_nonce(Random& random);
 
-/// A nonce made entirely by the system, by getentropy(3), for values that must not be guessable,
-/// even from any number of earlier ones. For shells only.
+/// A nonce whose bits all come from the system (getentropy(3)). For values that must not be
+/// guessable, even from any number of earlier values. For shells only.
 Nonce unguessable_nonce();
 
 /// A generator seeded by getentropy(3). For shells only: pure code gets a `Random&`.

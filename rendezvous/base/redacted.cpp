@@ -40,7 +40,7 @@ constexpr std::array beginnings{
     "AKIA"sv,
     "ASIA"sv,
     "eyJ"sv};
-/// A shorter word with such a beginning is an ordinary word.
+/// A shorter word with such a beginning counts as an ordinary word.
 constexpr std::size_t shortest_token = 16;
 
 bool is_of_word(char c) {
@@ -78,7 +78,7 @@ std::size_t length_while(std::string_view text, Predicate predicate) {
     return static_cast<std::size_t>(end - text.begin());
 }
 
-/// Bytes between a name and its value, `=` or `:` included; 0: no value follows.
+/// The number of bytes between a name and its value, `=` or `:` included; 0: no value follows.
 std::size_t separator_bytes(std::string_view text) {
     const auto before = length_while(text, is_blank_or_quote);
     if (before == text.size() || (text[before] != '=' && text[before] != ':')) return 0;
@@ -94,7 +94,8 @@ std::size_t value_bytes(std::string_view text) {
     return size;
 }
 
-/// In "//user:password@host": the bytes before the password, and those of the password.
+/// In "//user:password@host": the number of bytes before the password, and the length of the
+/// password.
 struct Password {
     std::size_t at = 0;
     std::size_t bytes = 0;

@@ -12,8 +12,8 @@ namespace ddprun {
 
 using boost::system::error_code;
 
-/// What went wrong and where: the code says what, the context says on which peer, path or rank.
-/// The context is added once, at the place that knows it.
+/// An error: the code is the kind of error, the context names the peer, path or rank. The context
+/// is added once, where the peer, path or rank is known.
 struct Failure {
     error_code code;
     std::string context;
@@ -31,10 +31,10 @@ struct Failure {
     throw boost::system::system_error(failure.code, failure.context);
 }
 
-/// A value, or why there is none. Taking the value of a failed result is a bug and throws.
+/// A value, or a failure. Taking the value of a failed result is a bug and throws.
 ///
-/// Requires: every caller checks it. A dropped result warns (with clang also when it comes out of a
-/// `co_await`).
+/// Requires: every caller checks it. The compiler warns of a dropped result (clang also of one that
+/// comes from a `co_await`).
 template <class T = void>
 class [[nodiscard]] Result : public boost::system::result<T, Failure> {
     using Base = boost::system::result<T, Failure>;

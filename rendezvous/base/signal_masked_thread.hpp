@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-/// While it exists, no signal is delivered to this thread. Threads that this one starts meanwhile
-/// never get one.
+/// While it exists, no signal is delivered to this thread. A thread that this thread starts during
+/// that time gets no signal at all.
 class SignalsMasked {
 public:
     enum class Except {
@@ -34,8 +34,8 @@ private:
     sigset_t before_{};
 };
 
-/// Starts a thread that gets no signal except those that it causes itself, so the program's signals
-/// reach the program's own threads.
+/// Starts a thread that gets no signal except those that it causes itself, so that signals to the
+/// process reach its other threads.
 template <class Body>
 std::thread start_signal_masked_thread(Body body) {
     const SignalsMasked masked;

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-/// Numbers and lists as text, the same on every screen and in every log, and the basics of every
-/// small text parser.
+/// Formats numbers and lists, in the same way for every screen and log; and the basic functions of
+/// the small text parsers.
 namespace ddprun {
 
 /// "SIGTERM"; "SIGRTMIN+3"; "signal 99" for a number without a name.
@@ -20,11 +20,11 @@ std::string signal_name(int signal);
 /// "30 s", "2.5 s".
 std::string seconds_text(Duration length);
 
-/// Without the blanks around it.
+/// The text without the blanks at both ends.
 std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
 
-/// The word quoted for a shell: in single quotes, unless no common shell expands any of its
-/// characters ("[" and "^" are expanded by some).
+/// The word quoted for a shell. It is in single quotes, unless it has only characters that no
+/// common shell expands (some expand "[" and "^").
 std::string shell_word(std::string_view text);
 
 /// How a list is shortened: "a, b and 3 more".
@@ -35,7 +35,7 @@ struct Shortening {
     std::string_view before_rest = " and ";
 };
 
-/// The first items, each formatted by `text_of`, and the number of the others.
+/// Returns the first items, each formatted by `text_of`, and the number of the other items.
 template <class Items, class TextOf = std::identity>
 std::string short_list(const Items& items, const Shortening& by, TextOf text_of = {}) {
     std::string text;

@@ -12,7 +12,7 @@ namespace ddprun {
 namespace user_numbers {
 namespace {
 
-/// -1 is no user.
+/// The number of possible users: all 32-bit numbers except -1.
 constexpr std::uint64_t all_users = 0xFFFF'FFFFU;
 /// The kernel's default.
 constexpr std::uint64_t usual_overflow = 65'534;
@@ -24,7 +24,7 @@ std::optional<std::uint64_t> number_in(std::string_view text) {
     return error == std::errc{} && end == last ? std::optional{number} : std::nullopt;
 }
 
-/// Lines of "first here, first outside, how many".
+/// Whether the map covers all users. Its lines are "first here, first outside, how many".
 bool has_all(std::string_view map) {
     std::uint64_t count = 0;
     for (const auto line : split(map, '\n')) {

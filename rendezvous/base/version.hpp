@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-/// What this program was built from (version.cmake).
+/// The version and build of this program (version.cmake).
 namespace ddprun::build {
 
 /// "0.1.0"

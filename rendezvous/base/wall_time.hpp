@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-/// The time of day, for people and log files. It decides nothing, except how far away a moment is
-/// that a scheduler gives as a time of day.
+/// The time of day, for people and log files. No decision depends on it, except how far away a
+/// moment is that a scheduler gives as a time of day.
 namespace ddprun {
 
 /// "12:03:07.113", local.

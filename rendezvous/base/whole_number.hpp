@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-/// Parses the whole text as a number, without a plus sign or blanks. None when it is no number, or
-/// too big for the type.
+/// Parses the whole text as a number, without a plus sign or blanks. None when the text is no
+/// number, or the number does not fit into the type.
 template <class Number>
 std::optional<Number> whole_number(std::string_view text, int base = 10) {
     Number number{};

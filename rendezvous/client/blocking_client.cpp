@@ -41,7 +41,7 @@ Result<BlockingClient> BlockingClient::connect(Endpoint endpoint, Duration timeo
     for (;;) {
         auto client = try_addresses(endpoint, deadline);
         if (client) return client;
-        // A peer that speaks another protocol now will also do so later.
+        // No retry: a peer that uses another protocol now will also do so later.
         if (client.error().code == Error::not_a_store) return client;
         const auto pause = backoff.next(random);
         if (Clock::now() + pause >= deadline) {
@@ -67,7 +67,8 @@ Result<BlockingClient> BlockingClient::try_addresses(const Endpoint& endpoint, I
     return last;
 }
 
-/// PyTorch's servers before 2.5 close the connection on PING; then it is tried once without PING.
+/// PyTorch's servers before 2.5 close the connection on PING, so a second attempt is made without
+/// PING.
 Result<BlockingClient> BlockingClient::try_address(
     const BlockingSocket::Address& address, Instant deadline) {
     auto client = try_greeting(address, ClientSession::Greeting::validate_and_ping, deadline);
@@ -119,7 +120,7 @@ Result<wire::Reply> BlockingClient::ask_any(const wire::Request& request, Durati
 
 Result<bool> BlockingClient::wait(const wire::Request& request, Duration timeout) {
     const auto deadline = deadline_after(timeout);
-    // Sending does not count as waiting: even a timeout of 0 sends the request.
+    // The timeout does not apply to sending: even with a timeout of 0 the request is sent.
     if (auto sent = send_until(request, deadline_after(limits::handshake_timeout)); !sent)
         return sent.error();
     const auto reply = receive(deadline);
@@ -129,8 +130,8 @@ Result<bool> BlockingClient::wait(const wire::Request& request, Duration timeout
     return false;
 }
 
-/// The end of the wait and its cancellation may cross, so both answers are read. A wait that ends
-/// after its deadline has timed out.
+/// The end of the wait and its cancellation may cross on the wire, so both answers are read. A wait
+/// that ends after its deadline has timed out.
 Result<> BlockingClient::cancel_wait() {
     const auto deadline = deadline_after(limits::handshake_timeout);
     if (auto sent = send_until(wire::CancelWait{}, deadline); !sent) return sent;

@@ -15,23 +15,24 @@
 
 namespace ddprun::client {
 
-/// A connection to a c10d store on a blocking thread: ours or PyTorch's (2.2 or newer). Every call
-/// has a deadline, even those in which PyTorch's own client waits for ever.
+/// A connection to a c10d store (ours, or PyTorch's 2.2 or newer) whose calls block. Every call has
+/// a deadline, even those in which PyTorch's own client waits for ever.
 ///
 /// For one thread at a time. After an error other than a WAIT that timed out, the connection is
 /// closed and every further call fails with the same error: the position in the stream is lost.
-/// Signals do not interrupt a call, and a server that is gone raises no SIGPIPE.
+/// Signals do not interrupt a call, and a lost server causes no SIGPIPE.
 class BlockingClient {
 public:
-    /// Connects and greets. Tries every address of the host, resolving names each time, until it
-    /// works or `timeout` is over; the failure has the last attempt's error (name does not resolve,
-    /// refused, no answer, not a TCPStore server). Brackets around an IPv6 address are dropped.
+    /// Connects and greets. Tries every address of the host, resolving names each time, until one
+    /// answers or `timeout` is over. The failure has the error of the last attempt (name does not
+    /// resolve, refused, no answer, not a TCPStore server). Brackets around an IPv6 address are
+    /// dropped.
     static Result<BlockingClient> connect(Endpoint endpoint, Duration timeout);
 
     /// Sends a request that has no reply (SET, APPEND, MULTI_SET, QUEUE_PUSH).
     Result<> send(const wire::Request& request, Duration timeout);
 
-    /// Sends a request and waits for its reply. For WAIT and BARRIER: `wait`.
+    /// Sends a request and waits for its reply. For WAIT and BARRIER use `wait`.
     template <class Reply>
     Result<Reply> ask(const wire::Request& request, Duration timeout) {
         auto reply = ask_any(request, timeout);

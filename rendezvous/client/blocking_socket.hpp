@@ -13,15 +13,16 @@
 
 namespace ddprun::client {
 
-/// A connected TCP socket whose every operation ends at a deadline. Signals do not disturb it; a
-/// peer that is gone is an error and not a SIGPIPE. Without Asio, since trainers link this.
+/// A connected TCP socket whose every operation ends at a deadline. Signals do not interrupt an
+/// operation; a lost peer is an error and causes no SIGPIPE. Uses no Asio, since trainers link
+/// this.
 class BlockingSocket {
 public:
     struct Address {
         sockaddr_storage storage{};
         socklen_t size = 0;
 
-        /// The numeric address, with IPv4-mapped addresses unwrapped.
+        /// The numeric address; an IPv4-mapped address is unwrapped.
         Endpoint to_endpoint() const;
     };
 
@@ -33,7 +34,7 @@ public:
     BlockingSocket& operator=(BlockingSocket&& other) noexcept;
     ~BlockingSocket();
 
-    /// Sends all bytes or fails; past the deadline with ETIMEDOUT.
+    /// Sends all bytes or fails; with ETIMEDOUT if the deadline passes first.
     Result<> send(std::string_view bytes, Instant deadline);
     /// Returns received bytes, at least one; empty when the deadline has passed first. The end of
     /// the stream is `Error::server_closed`. Valid until the next call.

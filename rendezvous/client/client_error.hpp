@@ -12,12 +12,12 @@ namespace ddprun::client {
 /// The errors of a store client, other than the system's and a wait that timed out (ETIMEDOUT).
 enum class Error {
     name_not_resolved = 1,
-    /// The server ended the connection: it has ended, or it refuses a request in the only way that
-    /// the protocol has.
+    /// The server closed the connection: the server has ended, or it refused a request in the only
+    /// way that the protocol has.
     server_closed,
     /// Connected, but no reply came in time. The connection is closed.
     no_answer,
-    /// The peer speaks another protocol.
+    /// The peer uses another protocol.
     not_a_store,
 };
 

@@ -14,15 +14,15 @@
 
 namespace ddprun::client {
 
-/// One connection to a c10d store as its client sees it, without the socket: requests in, bytes
-/// out; bytes in, replies out in the order of the requests.
+/// The client's end of a connection to a c10d store, without the socket: turns requests into bytes,
+/// and bytes into replies in the order of the requests.
 ///
 /// The first bytes are VALIDATE and, unless switched off, PING: servers before PyTorch 2.5 close
 /// the connection on PING. The pong is checked here and is not reported as a reply.
 ///
-/// A WAIT that is cancelled needs CANCEL_WAIT, and the two cross: after both, the replies are
-/// either `StopWaiting`, `WaitCanceled` or `WaitCanceled` alone, and then nothing is awaited any
-/// more.
+/// A WAIT is cancelled by CANCEL_WAIT, which may cross with the end of the wait. The replies to
+/// both are `StopWaiting` and `WaitCanceled`, or `WaitCanceled` alone; after that no reply is
+/// awaited any more.
 class ClientSession {
 public:
     enum class Greeting { validate_and_ping, validate };
@@ -31,13 +31,13 @@ public:
 
     void send(const wire::Request& request);
 
-    /// Bytes for the server. `sent` removes what was sent.
+    /// Bytes for the server. `sent` removes the sent bytes.
     std::string_view output() const { return std::string_view{output_}.substr(sent_); }
     void sent(std::size_t bytes);
 
     void receive(std::string_view bytes) { decoder_.append(bytes); }
     /// The next reply, or nothing yet, or an error, after which the connection cannot be used.
-    /// Unrequested bytes are an error, since the peer is no store.
+    /// Bytes that no request awaits are an error, since the peer is no store.
     Result<std::optional<wire::Reply>> next();
 
     /// The greeting was answered, or needs no answer.

@@ -36,8 +36,8 @@ ConnectError connect_error_of(const error_code& ec) {
                                                         : ConnectError::no_answer;
 }
 
-/// Of the failures at several addresses the most specific one counts: a refusal shows that the
-/// machine exists.
+/// Chooses from the failures at several addresses: a refusal is the most specific one, since it
+/// shows that the machine exists.
 Closed more_specific(const std::optional<Closed>& earlier, Closed later) {
     return earlier && earlier->error == ConnectError::refused ? *earlier : later;
 }
@@ -101,7 +101,7 @@ private:
     net::Tcp::socket socket_;
     std::string peer_;
     control::ServerMessageDecoder decoder_;
-    /// Up to `control::enough_to_name_server`.
+    /// The first bytes received, up to `control::enough_to_name_server`.
     std::string first_bytes_;
     /// Limits resolving, then waiting for hello, and finally writing the queue at the end.
     std::optional<net::Deadline> deadline_;
@@ -113,7 +113,7 @@ private:
     bool is_writing_ = false;
     /// Hello was read.
     bool is_open_ = false;
-    /// The owner ended it or is gone: no hook is called any more.
+    /// The owner has ended the connection or is destroyed: no hook is called any more.
     bool is_ending_ = false;
     /// The socket is closed.
     bool is_over_ = false;
@@ -231,7 +231,7 @@ void CoordinatorClient::Session::understand(std::string_view bytes) {
                 std::string{other} + " answers at " + peer_ + ", not ddprun");
     }
     decoder_.append(bytes);
-    // A hook may end the connection, or destroy its owner.
+    // Checked each time: a hook may end the connection, or destroy its owner.
     while (!is_over_ && !is_ending_) {
         auto message = decoder_.next();
         if (!message) {
@@ -286,7 +286,7 @@ void CoordinatorClient::Session::send(const control::AgentMessage& message) {
 void CoordinatorClient::Session::write() {
     if (is_writing_ || is_over_) return;
     std::vector<boost::asio::const_buffer> buffers;
-    // No frame is sent, even unencrypted, before the server has proved the secret.
+    // Before the server has proved the secret, no frame is sent at all.
     const bool may_speak = !security_ || (tls_ && tls_->is_established());
     const auto count =
         may_speak ? std::min(queue_.size(), coordinator_client::most_frames_at_once) : 0;
@@ -335,7 +335,7 @@ void CoordinatorClient::Session::end() {
 void CoordinatorClient::Session::close(ConnectError error, std::string reason) {
     if (is_over_) return;
     shut();
-    // Later, because this may run inside a call of the owner's.
+    // Posted, because this may run inside one of the owner's calls.
     boost::asio::post(
         socket_.get_executor(),
         [self = shared_from_this(), closed = Closed{error, std::move(reason)}]() mutable {

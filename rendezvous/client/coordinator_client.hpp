@@ -18,13 +18,13 @@
 
 namespace ddprun::client {
 
-/// One control connection of an agent to the rendezvous server: one attempt to connect and, if
-/// that succeeds, everything until its end. Another attempt is another object, and two may exist at
-/// the same time (a second connection while the first is silent).
+/// One control connection of an agent to the rendezvous server, from the attempt to connect until
+/// the end. Each attempt is a separate object. Two may exist at the same time (a second connection
+/// while the first is silent).
 ///
-/// A shell: what is sent, when to try again and what an answer means is decided by the agent
-/// machine. Used on the thread of its `io_context`; hooks are called there, never from inside one
-/// of its own functions. Destroying it (even inside a hook) has the effect of `end`.
+/// A shell: the agent machine decides what is sent, when to try again and what an answer means.
+/// Used on the thread of its `io_context`; hooks are called there, never from inside one of its own
+/// functions. Destroying it (even inside a hook) has the effect of `end`.
 class CoordinatorClient {
 public:
     using ConnectError = control::ConnectError;
@@ -39,11 +39,11 @@ public:
         std::string local_addr;   ///< this end: "10.0.0.3"
         std::string socket_addr;  ///< the same with port: "10.0.0.3:51234"
         std::string peer_addr;    ///< the server's end
-        int version;              ///< the newest of the protocol that both ends speak
+        int version;              ///< the newest version of the protocol that both ends support
     };
     struct Hooks {
-        /// Connected, and nothing written yet: the moment to pass a duplicate to the keeper. The
-        /// descriptor must only be duplicated.
+        /// The socket is connected, and nothing is written yet: now a duplicate can be passed to
+        /// the keeper. The hook may only duplicate the descriptor.
         std::function<void(int descriptor)> on_connected;
         /// The server sent hello: messages may be sent.
         std::function<void(Opened)> on_opened;
@@ -52,8 +52,8 @@ public:
         std::function<void(Closed)> on_closed;
     };
 
-    /// With it the connection is encrypted, and neither end sends anything else before both have
-    /// proved that they have the key.
+    /// With this the connection is encrypted, and neither end sends frames before both have proved
+    /// that they have the key.
     struct Security {
         tls::Key key;
         /// The source of the secret, for messages.

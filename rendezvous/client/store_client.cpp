@@ -37,7 +37,7 @@ Failure wait_timed_out(Duration timeout, const std::vector<std::string>& keys) {
         ", keys: " + short_list(keys, {longest_list}));
 }
 
-// A request beyond the limits would only make the server close the connection.
+// Limits are checked here, since the server closes the connection on a request beyond them.
 
 Result<> check_key(const std::string& key) {
     if (key.size() > limits::max_key_bytes)
@@ -61,7 +61,8 @@ Result<> check_keys(const std::vector<std::string>& keys) {
 
 }  // namespace
 
-/// The state that all copies share. One request at a time, or one request with the wait before it.
+/// The state that all copies share. The mutex is held for one request, or for one request with the
+/// wait before it.
 struct StoreClient::Connection {
     explicit Connection(BlockingClient connected) : client(std::move(connected)) {}
 
@@ -262,8 +263,8 @@ Result<std::string> StoreClient::queue_pop(const std::string& key, Duration time
         auto reply = connection_->client.ask<wire::Popped>(wire::QueuePop{name}, timeout_);
         if (!reply) return reply.error();
         if (reply->value) return std::move(*reply->value).take();
-        // PyTorch's server lets another client take the element first: wait for the next one. If a
-        // key has the queue's name, every wait ends at once, so this loop must not spin.
+        // At PyTorch's server another client may take the element first: then wait for the next
+        // one. If a key has the queue's name, every wait ends at once, so this loop must not spin.
         std::this_thread::sleep_for(worker_poll_interval);
         if (left == Duration::zero()) return wait_timed_out(timeout, {name});
     }

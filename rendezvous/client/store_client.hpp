@@ -19,18 +19,18 @@ struct StoreOptions {
     Endpoint endpoint;
     /// For connecting, and for every operation without its own timeout.
     Duration timeout = std::chrono::seconds{300};
-    /// Counts this client in PyTorch's `init/` key, as PyTorch's clients do when they know the
-    /// world size.
+    /// Counts this client in PyTorch's `init/` key, as PyTorch's clients do when a world size is
+    /// given.
     bool count_as_worker = false;
 };
 
-/// A c10d store as a program uses it: what `torch.distributed.TCPStore` is to Python, with the same
-/// keys on the wire ("/" in front of every key), so both can share one store.
+/// A program's access to a c10d store, as `torch.distributed.TCPStore` in Python. The keys on the
+/// wire are the same ("/" in front of every key), so both can share one store.
 ///
 /// Copies and `with_prefix` share one connection and may be used from several threads; a blocking
-/// call keeps the others waiting, as in PyTorch. `clone` makes a connection of its own.
-/// Timeouts come back as `errc::timed_out` with PyTorch's words ("wait timeout after 100ms, keys:
-/// /k"); after one the store is usable unless the failure says that the server did not answer.
+/// call keeps the others waiting, as in PyTorch. `clone` makes a connection of its own. A timeout
+/// is the failure `errc::timed_out` with PyTorch's text ("wait timeout after 100ms, keys: /k");
+/// after a timeout the store is usable, unless the failure says that the server did not answer.
 class StoreClient {
 public:
     static Result<StoreClient> connect(StoreOptions options);
@@ -40,12 +40,13 @@ public:
     /// The same keys over a new connection.
     Result<StoreClient> clone() const;
 
-    /// Returns when the value is sent; later calls on this store are handled after it.
+    /// Returns once the value is sent. The server handles later calls on this connection after it.
     Result<> set(const std::string& key, std::string value);
     /// Waits for the key.
     Result<std::string> get(const std::string& key);
     Result<std::string> get(const std::string& key, Duration timeout);
-    /// Adds to a decimal counter, 0 if missing; the new value. `add(key, 0)` reads it.
+    /// Adds to a decimal counter, which is 0 if missing, and returns the new value. `add(key, 0)`
+    /// reads it.
     Result<std::int64_t> add(const std::string& key, std::int64_t delta);
     /// Whether all of the keys exist.
     Result<bool> check(const std::vector<std::string>& keys);
@@ -62,9 +63,9 @@ public:
     Result<> multi_set(const std::vector<std::pair<std::string, std::string>>& pairs);
     /// True when the key existed.
     Result<bool> delete_key(const std::string& key);
-    /// All keys of the server: other prefixes and PyTorch's `init/` are counted too.
+    /// The number of all keys of the server, including other prefixes and PyTorch's `init/`.
     Result<std::int64_t> num_keys();
-    /// The keys with this store's prefix, without that prefix.
+    /// All keys that have this store's prefix, returned without it.
     Result<std::vector<std::string>> list_keys();
 
     Result<> queue_push(const std::string& key, std::string value);
@@ -75,8 +76,8 @@ public:
     Result<std::optional<std::string>> try_queue_pop(const std::string& key);
     Result<std::int64_t> queue_len(const std::string& key);
 
-    /// Waits until `world_size` clients have called it with this key. Each key can be used once.
-    /// Through a prefix it is implemented by ADD, SET and WAIT, as in PyTorch's PrefixStore.
+    /// Waits until `world_size` clients have called `barrier` with this key. Each key can be used
+    /// once. Through a prefix it is implemented by ADD, SET and WAIT, as in PyTorch's PrefixStore.
     Result<> barrier(const std::string& key, std::int64_t world_size);
     Result<> barrier(const std::string& key, std::int64_t world_size, Duration timeout);
 
@@ -98,7 +99,7 @@ private:
     std::shared_ptr<Connection> connection_;
     StoreOptions options_;
     Duration timeout_;
-    /// "/" and every "prefix/".
+    /// "/" followed by every "prefix/".
     std::string prefix_ = "/";
 };
 

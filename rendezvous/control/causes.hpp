@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
-/// What workers do and how they, rounds and jobs end. Parts of messages (message.hpp); FORMAT.md
-/// has the meaning of each field.
+/// Describes what workers do, and how workers, rounds and jobs end. Parts of messages
+/// (message.hpp); FORMAT.md has the meaning of each field.
 namespace ddprun::control {
 
 /// The end of one worker process. The value is the exit code for `exited`, the signal for `killed`,
@@ -48,7 +48,7 @@ enum class GoodputPhase : std::uint8_t {
     forming,
     draining,
     down,        ///< no node is connected, or the server was restarted
-    unmeasured,  ///< workers that report no steps
+    unmeasured,  ///< the workers run, but report no steps
 };
 inline constexpr std::size_t goodput_phase_count = 10;
 
@@ -76,7 +76,7 @@ enum class Activity : std::uint8_t {
     unknown,
     moving,           ///< its Python code proceeds
     busy,             ///< stays in one place and uses the processor or the disk
-    waits_for_peers,  ///< inside a call that ends when other ranks do their part
+    waits_for_peers,  ///< inside a call that ends when other ranks do their part of it
     waits_for_store,  ///< waits for a key of the round's store
     connects,         ///< connects to an address that does not answer, or refuses
     blocked,          ///< stays in one place, idle, and not because of other ranks
@@ -97,29 +97,29 @@ struct WorkerFailure {
     WorkerEnd end;
     /// One line: the exception's text, or how the process ended.
     std::string message;
-    /// The text of its error file, or the last lines of its standard error; may be empty.
+    /// The text of the worker's error file, or the last lines of its standard error; may be empty.
     std::string details;
     /// The worker reports that it failed because another one did (the SDK's PeerLost): a secondary
     /// failure, which counts as the root cause only when there is no other failure.
     bool is_secondary = false;
-    /// The cause as its host shows it, as a sentence ("the kernel ran out of memory ...").
+    /// The cause as found on the worker's host, as a sentence ("the kernel ran out of memory ...").
     std::string why = {};
-    /// The path at which its error file is kept; empty: not kept.
+    /// The path of the worker's error file; empty: it is not kept.
     std::string error_file = {};
-    /// The path of its standard error; empty: it was not written to a file.
+    /// The file with the worker's standard error; empty: it was not written to a file.
     std::string log_file = {};
-    /// Seconds since 1970 by its host's clock, for display only.
+    /// Seconds since 1970 by the clock of the worker's host, for display only.
     std::optional<std::int64_t> unix_time = std::nullopt;
     FromErrorFile from_error_file = FromErrorFile::none;
-    /// Its last report.
+    /// The worker's last report.
     WorkProgress progress = {};
-    /// It was killed because it blocked the job (--on-hang=restart).
+    /// The worker was killed because it blocked the job (--on-hang=restart).
     bool has_hung = false;
 
     bool operator==(const WorkerFailure&) const = default;
 };
 
-/// The end of one worker of a failed round, as the report lists it.
+/// The end of one worker of a failed round, for the list in the report.
 struct EndedWorker {
     int rank = 0;
     int local_rank = 0;

@@ -25,13 +25,13 @@ using Json = nlohmann::json;
 
 constexpr double longest_seconds = 10 * 365.25 * 86'400;
 constexpr std::size_t header_bytes = 4;
-/// An empty buffer of at most this capacity is kept.
+/// An empty buffer with at most this capacity is kept, a larger one is freed.
 constexpr std::size_t worth_keeping_bytes = 1024;
 
 // ---- writing ------------------------------------------------------------------------------------
 
 /// Appends the fields of one message to its frame, without building a document: a server of many
-/// nodes writes mostly acknowledgements of heartbeats. Never writes invalid JSON.
+/// nodes mostly writes acknowledgements of heartbeats. Never writes invalid JSON.
 class Writer {
 public:
     static constexpr bool is_reader = false;
@@ -65,7 +65,8 @@ private:
 
     void put(Duration value, Plain) {
         std::array<char, 32> digits{};
-        // Shortest form that reads back as the same double; a Duration is never infinite or NaN.
+        // Writes the shortest form that is read back as the same double; a Duration is never
+        // infinite or NaN.
         const auto length = in_seconds(std::max(value, Duration::zero()));
         const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), length);
         frame_.append(digits.data(), end.ptr);
@@ -148,7 +149,7 @@ struct Place {
 };
 
 /// Fills a message from the fields of one JSON object. The first error is kept in `problem`; a
-/// field that could not be read keeps its value, so that `fields` reads all fields and its caller
+/// field that could not be read keeps its value. So `fields` can read all fields, and its caller
 /// checks `problem` once.
 class Reader {
 public:
@@ -188,8 +189,7 @@ private:
 
     template <std::integral T>
     void get(const Json& json, const Place& place, T& value, const Whole& bounds) {
-        // Read with its own signedness: a big unsigned number read as a signed one would be
-        // negative.
+        // Checked as unsigned first, since a big unsigned number would be negative as a signed one.
         const bool is_too_big =
             json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{INT64_MAX};
         if (json.is_number_integer() && !is_too_big) {
@@ -228,7 +228,7 @@ private:
         value = *text;
     }
 
-    // Not cut here: the frame bounds the text, and the writer cuts.
+    // Not cut here: the size of the frame bounds the text, and the writer has cut it.
     void get(const Json& json, const Place& place, std::string& value, Text) {
         const auto* text = json.get_ptr<const std::string*>();
         if (text == nullptr) return complain(place, "text");
@@ -278,8 +278,8 @@ private:
     std::string& problem_;
 };
 
-/// Facts about a frame that are known before the parser builds anything. Text in quotes does not
-/// count; for input that is no JSON the result does not matter.
+/// Facts about a frame that are determined before the parser builds anything. Text in quotes does
+/// not count. For input that is no JSON the result does not matter.
 struct Outline {
     bool is_nested_too_deeply = false;
     /// The number of fields of all objects together; a duplicate field counts twice.
@@ -319,7 +319,7 @@ std::size_t field_count(const Json& json) {
     return count;
 }
 
-/// The message of this type with its fields; empty when this direction has no message of that type.
+/// The message of this type with its fields; empty when no message of this direction has that type.
 template <class Variant, std::size_t index = 0>
 std::optional<Variant> read(std::string_view type, const Json& json, std::string& problem) {
     if constexpr (index < std::variant_size_v<Variant>) {
@@ -341,7 +341,7 @@ Result<Variant> message_of(std::string_view body) {
     if (outline.is_nested_too_deeply) return Failure{Error::nested_too_deeply, "control frame"};
     const auto json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) return Failure{Error::not_json, "control frame"};
-    // With duplicate fields, two readers of the frame could see two different messages.
+    // With duplicate fields, two parsers could read two different messages from one frame.
     if (field_count(json) != outline.field_count)
         return Failure{Error::bad_field, "a field comes twice"};
     const auto type_field = json.find("type");
@@ -389,7 +389,8 @@ Result<std::optional<Message>> FrameDecoder<Message>::next() {
         return Failure{Error::frame_too_long, std::to_string(size) + " bytes"};
     if (rest.size() < header_bytes + size) return std::optional<Message>{};
 
-    // After an error the frame stays: the next call returns the same error, never the next frame.
+    // After an error the frame is not consumed: the next call returns the same error, never the
+    // next frame.
     auto message = codec::message_of<Message>(rest.substr(header_bytes, size));
     if (!message) return message.error();
     consumed_ += header_bytes + size;

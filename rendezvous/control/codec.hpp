@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-/// Control messages as bytes: frames of a u32 big-endian length and one JSON object (FORMAT.md),
+/// Encodes control messages as frames: a u32 big-endian length and one JSON object (FORMAT.md),
 /// whose fields are in fields.hpp. nlohmann/json stays inside codec.cpp and escaped.cpp. Pure: no
 /// sockets, safe on any thread.
 namespace ddprun::control {

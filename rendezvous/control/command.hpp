@@ -33,13 +33,14 @@ struct StopJob {
 /// Sends a signal to the leaders of this node's workers.
 struct SignalWorkers {
     int signal = 0;
-    /// A rank of the job; without it every worker of the node is meant.
+    /// A rank of the job; none: every worker of the node.
     std::optional<int> rank = std::nullopt;
 
     bool operator==(const SignalWorkers&) const = default;
 };
 
-/// Asks what a worker of this node does, with its Python stacks: the agent samples it twice.
+/// Requests what a worker of this node does, with its Python stacks. The agent samples the worker
+/// twice.
 struct ShowStack {
     /// A rank of the job.
     int rank = 0;
@@ -66,10 +67,10 @@ using Command = std::variant<ShowNode, StopJob, SignalWorkers, ShowStack, DrainN
 
 // ---- agent to ddprunctl -------------------------------------------------------------------------
 
-/// What an agent knows of its job and of its own part in the job.
+/// An agent's data about its job and its own part in the job.
 struct NodeView {
     std::string run_id = "none";
-    /// Empty before a server has welcomed the node.
+    /// Empty until a server has sent the node a `Welcome`.
     std::string incarnation = {};
     /// The state of the node: joining, starting, running, succeeded, stopping.
     std::string state = {};
@@ -78,11 +79,12 @@ struct NodeView {
     std::string host = {};
     /// The pid of the keeper, as in `Node`.
     int pid = 0;
-    /// The rendezvous server's address as this node reaches it; empty before it has reached one.
+    /// The address at which this node reaches the rendezvous server; empty until it has reached
+    /// one.
     std::string endpoint = {};
     /// The token for the server's pages; empty when they need none, or when there is no server yet.
     std::string page_token = {};
-    /// The server has this node as a member, so its messages reach the others.
+    /// The node is connected to the server as a member, so its messages reach the other nodes.
     bool is_connected = false;
     std::string program = {};
     NodeRange nodes = {};
@@ -90,7 +92,7 @@ struct NodeView {
     /// Its place in the current round; none when the node has no place.
     std::optional<Assignment> assignment = std::nullopt;
     int max_restarts = 0;
-    /// Time in this state, and time since the start of `ddprun`.
+    /// The time in this state, and the time since the start of `ddprun`.
     Duration since{};
     Duration age{};
 
@@ -107,7 +109,7 @@ struct RankStack {
     std::string site = {};
     /// What the kernel reports about the main thread.
     std::string detail = {};
-    /// All Python threads, with a line for each frame; or why they are not known.
+    /// All Python threads, with a line for each frame; or the reason why they could not be read.
     std::string stacks = {};
 
     bool operator==(const RankStack&) const = default;

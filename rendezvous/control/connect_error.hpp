@@ -5,8 +5,8 @@
 
 namespace ddprun::control {
 
-/// Why an agent has no connection to the server (any more), as the agent's machine and its screen
-/// distinguish it.
+/// Why an agent has no connection to the server, or no longer has one: the cases that the agent's
+/// machine and screen distinguish.
 enum class ConnectError : std::uint8_t {
     unresolved,      ///< the endpoint's name does not resolve
     refused,         ///< the host answers, no process listens

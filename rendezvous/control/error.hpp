@@ -3,8 +3,8 @@
 
 #include <boost/system/error_code.hpp>
 
-/// Errors in a control frame. Each ends the connection; the context of the `Failure` names the
-/// field.
+/// Errors in a control frame. Each of them ends the connection; the context of the `Failure` names
+/// the field.
 namespace ddprun::control {
 
 enum class Error {

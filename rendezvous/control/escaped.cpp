@@ -27,12 +27,12 @@ std::size_t unit_bytes(std::string_view safe, std::size_t at) {
 }  // namespace
 
 std::string escaped(std::string_view value, std::size_t most_bytes) {
-    // Most text is plain, and the library's function is slower.
+    // Most text needs no escape, and the library's function is slower.
     if (std::all_of(value.begin(), value.end(), needs_no_escape))
         return std::string{value.substr(0, most_bytes)};
 
     using Json = nlohmann::json;
-    // Each byte becomes at least one byte, so bytes further along cannot be in the result.
+    // Each byte becomes at least one byte, so bytes after these cannot be in the result.
     const auto near = value.substr(0, most_bytes + longest_character);
     const auto quoted = Json(near).dump(-1, ' ', false, Json::error_handler_t::replace);
     auto safe = quoted.substr(1, quoted.size() - 2);

@@ -8,11 +8,11 @@
 namespace ddprun::control {
 
 /// `value` as the inside of a JSON string: escaped, with U+FFFD for bytes that are not UTF-8, and
-/// cut between characters so that the result has at most `most_bytes`. Never throws (but for
-/// memory).
+/// cut between characters so that the result has at most `most_bytes`. Never throws, except when
+/// memory runs out.
 std::string escaped(std::string_view value, std::size_t most_bytes);
 
-/// True when `escaped` does not shorten it.
+/// True when `escaped` does not shorten `value`.
 bool is_escaped_whole(std::string_view value, std::size_t most_bytes);
 
 }  // namespace ddprun::control

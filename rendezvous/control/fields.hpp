@@ -13,9 +13,9 @@
 #include <type_traits>
 
 /// The one definition of every control message: `fields(io, message)` names each field once, in the
-/// order on the wire. Where that name differs from the member's, the member was renamed later and
-/// the protocol kept the name. The codec's writer, its reader and the test of FORMAT.md all call
-/// it. A new field needs a line here and a row in FORMAT.md.
+/// order on the wire. Where that name differs from the member's, the member was renamed later, and
+/// the protocol keeps the old name. The codec's writer, its reader and the test of FORMAT.md all
+/// call it. A new field needs a line here and a row in FORMAT.md.
 ///
 /// An `io` has `static constexpr bool is_reader` and two calls:
 ///
@@ -27,22 +27,23 @@
 /// (std::uint64_t) and parts with fields of their own need none.
 namespace ddprun::control {
 
-/// No more than the type is needed.
+/// Adds nothing to the type.
 struct Plain {};
 
-/// An integer, both ends included.
+/// An integer between two bounds, both included.
 struct Whole {
     std::int64_t least = 0;
     std::int64_t most = 0;
     std::int64_t multiple_of = 1;
 };
 
-/// An identifier: at most `limits::max_name_bytes`.
+/// An identifier of at most `limits::max_name_bytes`.
 struct Name {
     std::size_t least_bytes = 0;
 };
 
-/// Text for display: all such text of a message together is at most `limits::max_free_text_bytes`.
+/// Text for display. All such text of one message together has at most
+/// `limits::max_free_text_bytes`.
 struct Text {};
 
 template <class Element = Plain>
@@ -73,25 +74,25 @@ inline constexpr Name not_empty{1};
 inline constexpr std::size_t most_neighbours = 16;
 inline constexpr std::size_t most_versions = 64;
 
-/// `T` or `const T`: only a reader changes the message.
+/// `T` for a reader, which changes the message, otherwise `const T`.
 template <class Io, class T>
 using Like = std::conditional_t<Io::is_reader, T, const T>;
 
 template <class T>
 concept Enumeration = std::is_enum_v<T>;
 
-/// A struct with `fields` of its own.
+/// A struct for which there is a `fields` function.
 template <class T>
 concept Part = std::is_aggregate_v<T>;
 
-/// Whether an optional field is left out: an empty optional, an empty text or list, the first
-/// enumerator.
+/// Whether an optional field is left out of the frame: it is an empty optional, an empty text or
+/// list, or the first enumerator.
 template <class T>
 bool is_absent(const T& value) {
     return value == T{};
 }
 
-/// The `type` on the wire.
+/// The `type` of the message on the wire.
 template <class Message>
 inline constexpr std::string_view type_name = {};
 
@@ -108,9 +109,9 @@ void fields(Io& io, Like<Io, Node>& node) {
 
 template <class Io>
 void fields(Io& io, Like<Io, NodeRange>& range) {
-    // Read before the numbers that the unit bounds.
+    // Read first, since the unit bounds the next numbers.
     io.optional("unit", range.unit, Whole{2, node_count.most});
-    const int unit = std::max(range.unit.value_or(1), 1);  // a wrong unit is already reported
+    const int unit = std::max(range.unit.value_or(1), 1);  // a wrong unit has been reported already
     io("min", range.min, Whole{node_count.least, node_count.most, unit});
     io("max", range.max, Whole{range.min, node_count.most, unit});
     io("spares", range.spares, Whole{0, node_count.most});

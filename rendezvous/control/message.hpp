@@ -23,17 +23,18 @@ namespace ddprun::control {
 
 // ---- a save that all ranks agree on -------------------------------------------------------------
 
-/// The state of an agreement on a step to save. Of two states of one ballot the later one holds.
+/// The state of an agreement on a step to save. If a ballot has had two of these states, the later
+/// one is valid.
 enum class SaveState : std::uint8_t {
-    proposed,   ///< a rank that reaches the step waits
+    proposed,   ///< a rank that reaches the step must wait
     cancelled,  ///< not agreed: ranks that have waited continue
-    agreed,     ///< a rank that reaches the step saves
+    agreed,     ///< a rank that reaches the step must save
     saved,      ///< every rank has saved, and the job continues without the nodes that gave notice
     ending,     ///< every rank has saved, and the job ends for that reason
 };
 
-/// The step at or after which every rank of a round is to save, once. Of two save points the one
-/// with the higher ballot holds.
+/// The step at or after which every rank of a round must save, once. Of two save points the one
+/// with the higher ballot is valid.
 struct SavePoint {
     int ballot = 1;
     std::uint64_t step = 0;
@@ -42,12 +43,13 @@ struct SavePoint {
     bool operator==(const SavePoint&) const = default;
 };
 
-/// What this node's ranks have done about a `SaveAt`. Sent once all of them know it, and on each
-/// change.
+/// What this node's ranks have done about a `SaveAt`. Sent once it is visible to all of them, and
+/// after each change.
 struct SaveReport {
     int round = 0;
     int ballot = 1;
-    /// The highest step for which a rank had asked when all of them knew the proposal.
+    /// The highest step for which a rank had asked by the time when the proposal was visible to all
+    /// of them.
     std::optional<std::uint64_t> asked = std::nullopt;
     /// The number of ranks that have begun to save, including those that have saved (`saved`).
     int saving = 0;
@@ -59,10 +61,10 @@ struct SaveReport {
     /// The lowest and highest steps that are being saved or were saved.
     std::optional<std::uint64_t> least = std::nullopt;
     std::optional<std::uint64_t> most = std::nullopt;
-    /// The local rank of the first rank that has neither saved nor ended; a rank that never asked
-    /// comes first.
+    /// The local rank of the first rank that has neither saved nor ended; ranks that have never
+    /// asked come first.
     std::optional<int> waiting = std::nullopt;
-    /// That rank has never asked.
+    /// The rank in `waiting` has never asked.
     bool is_silent = false;
 
     bool operator==(const SaveReport&) const = default;
@@ -72,15 +74,16 @@ struct SaveReport {
 
 struct Join {
     std::string run_id;
-    /// Set only when the scheduler has a job-wide one; otherwise the join means the running job of
-    /// this id.
+    /// Set only when the scheduler gives all nodes of the job the same one; otherwise the join
+    /// refers to the running job of this id.
     std::optional<std::string> incarnation;
     Node node;
     NodeRange nodes;
     int nproc = 1;
     std::string role = "default";
     std::optional<int> node_rank;
-    /// The address at which other nodes reach this one, if given (--local-addr); else empty.
+    /// The address at which other nodes reach this node, if the option --local-addr was given; else
+    /// empty.
     std::string addr;
     /// The agent's end of this connection, numeric with port: it shows whether a proxy is in
     /// between.
@@ -89,7 +92,7 @@ struct Join {
     std::uint16_t peer_port = 0;
     int max_restarts = 0;
     Settings settings;
-    /// The versions that the sender speaks (versions.hpp); empty: only the first.
+    /// The protocol versions that the sender supports (versions.hpp); empty: only the first.
     std::vector<int> versions;
     /// The newest leadership epoch that the sender has followed; 0: its server was not elected.
     std::uint64_t epoch = 0;
@@ -107,7 +110,7 @@ struct Neighbour {
     bool operator==(const Neighbour&) const = default;
 };
 
-/// A node's place in a round, and all that its workers' environment needs.
+/// A node's place in a round, and all data for its workers' environment.
 struct Assignment {
     int round = 0;
     int restart_count = 0;
@@ -133,7 +136,7 @@ struct Resume {
     Join join;
     std::string incarnation;
     std::optional<Assignment> assignment;
-    /// The restarts of the job's budget that were spent, as last reported to this agent.
+    /// How many restarts of the job's budget were spent, as last reported to this agent.
     int spent = 0;
     NodeState state = NodeState::ready;
     std::optional<WorkerFailure> failure;
@@ -166,7 +169,8 @@ struct Ready {
 
 struct Started {
     int round = 0;
-    /// How many neighbours' peer_port answered. With two or more this node uses the short fence.
+    /// How many neighbours have answered on their `peer_port`. With two or more this node uses the
+    /// short fence.
     int reached = 0;
 
     bool operator==(const Started&) const = default;
@@ -183,14 +187,15 @@ struct Failed {
     /// The age of the event when this message was written: clocks of hosts are never compared.
     Duration age{};
     WorkerFailure failure;
-    /// Set when no worker died but the round cannot go on (the round's store is out of reach).
+    /// Set when no worker has failed, but the round cannot continue (the round's store cannot be
+    /// reached).
     std::optional<Cause::Kind> kind;
 
     bool operator==(const Failed&) const = default;
 };
 
-/// The longest wait in the round's store, as reported by the node that serves it. Clients that wait
-/// for the same key count as one wait.
+/// The longest wait in the round's store, as reported by the node that serves it. All clients that
+/// wait for the same key count as one wait.
 struct StoreWait {
     int round = 0;
     std::string key;
@@ -201,14 +206,15 @@ struct StoreWait {
     bool has_timed_out = false;
     /// 0: no client has a long wait any more.
     std::uint64_t client_count = 0;
-    /// The clients' ends of the connections as the store sees them, numeric with port; a part of
+    /// The clients' ends of the connections, as they are at the store, numeric with port; a part of
     /// them when there are many.
     std::vector<std::string> sockets;
 
     bool operator==(const StoreWait&) const = default;
 };
 
-/// A connection to the round's store that a worker of this node, or a descendant of it, has open.
+/// A connection to the round's store that is open in a worker of this node or in a descendant of a
+/// worker.
 struct StoreSocket {
     int local_rank = 0;
     /// The worker's end, numeric with port.
@@ -217,8 +223,8 @@ struct StoreSocket {
     bool operator==(const StoreSocket&) const = default;
 };
 
-/// Which workers of a node are connected to the round's store. A worker that is in none of the
-/// lists is unknown.
+/// Which workers of a node are connected to the round's store. The state of a worker that is in
+/// none of the lists is unknown.
 struct StoreClients {
     int round = 0;
     std::vector<StoreSocket> sockets;
@@ -237,7 +243,8 @@ struct RankProgress {
     bool operator==(const RankProgress&) const = default;
 };
 
-/// Progress of the workers of one node that have reported any; a part of them when there are many.
+/// The progress of those workers of one node that have reported any; a part of them when there are
+/// many.
 struct NodeProgress {
     int round = 0;
     std::vector<RankProgress> ranks;
@@ -254,14 +261,15 @@ struct Site {
     std::string place;
     /// What the kernel reports about the first of them; may be empty.
     std::string detail;
-    /// Each of them had been doing this for at least this long when the message was written.
+    /// When the message was written, each of these workers had been doing this for at least this
+    /// long.
     Duration age{};
     std::vector<int> local_ranks;
 
     bool operator==(const Site&) const = default;
 };
 
-/// What all workers of one node do.
+/// Describes what all workers of one node do.
 struct NodeSites {
     int round = 0;
     std::vector<Site> sites;
@@ -270,7 +278,7 @@ struct NodeSites {
 };
 
 struct Heartbeat {
-    /// 0: the message asks for no acknowledgement and only has the other fields.
+    /// The acknowledgement repeats this number; 0: no acknowledgement is requested.
     std::uint64_t seq = 0;
     std::optional<StoreWait> wait = std::nullopt;
     std::optional<StoreClients> clients = std::nullopt;
@@ -280,9 +288,9 @@ struct Heartbeat {
     bool operator==(const Heartbeat&) const = default;
 };
 
-/// Answer to `Ask`: when this node last answered an indirect probe from that member in this round,
-/// if ever, and whether it has confirmed the suspicion; after confirming it answers no further
-/// probe from that member.
+/// The answer to `Ask`: when this node last answered an indirect probe from that member in this
+/// round, if ever, and whether it has confirmed the suspicion. After a confirmation it answers no
+/// further probe from that member.
 struct NeighbourHeard {
     Nonce node;
     int round = 0;
@@ -296,7 +304,7 @@ struct Leave {
     std::string reason;
     /// SIGINT: the whole job ends. For any other signal only this node leaves.
     int signal = 0;
-    /// The whole job ends by this signal, whichever it is.
+    /// The whole job ends because of this signal, not only for SIGINT.
     bool ends_job = false;
     /// With `ends_job`: the time between the signal and SIGKILL. Shortens the job's own grace, and
     /// never extends it.
@@ -305,32 +313,34 @@ struct Leave {
     bool operator==(const Leave&) const = default;
 };
 
-/// This node is about to be taken away: before that, all ranks of the job are to save the same
-/// step. The workers run until the save is done, `NoticeOver` arrives or the time is over.
+/// This node is about to be taken away; before that, all ranks of the job must save the same step.
+/// The workers run until the save is done, `NoticeOver` arrives or the time is over.
 struct Notice {
     /// "stopped by SIGTERM on node1"
     std::string reason;
     int signal = 0;
-    /// The time from when this message was written until this node stops its workers, saved or not.
+    /// The time from when this message was written until this node stops its workers, whether they
+    /// have saved or not.
     Duration left{};
     /// The highest step for which a rank of this node has asked.
     std::optional<std::uint64_t> asked = std::nullopt;
     /// The job cannot continue without this node, which hosts the server.
     bool ends_job = false;
-    /// The round of `asked`: steps of another round may be far from those of this one.
+    /// The round of the step `asked`: the steps of another round may be far from those of the
+    /// current one.
     std::optional<int> round = std::nullopt;
 
     bool operator==(const Notice&) const = default;
 };
 
-/// A command that the sender's agent forwards: these nodes are to leave, as after SIGTERM to their
-/// `ddprun`. A node that joins later from one of their hosts stands by until `Undrain`.
+/// A command that an agent forwards: these nodes must leave, as after SIGTERM to their `ddprun`. A
+/// node that joins later from one of their hosts stands by until `Undrain`.
 struct Drain {
     /// Chosen by the sender; the answer repeats it.
     int id = 0;
-    /// Hosts, group ranks or short nonces, as /status shows them.
+    /// Hosts, group ranks or short nonces, in the form of /status.
     std::vector<std::string> nodes;
-    /// Drain even when the job cannot continue at once, or ends.
+    /// Drains the nodes even if the job then ends, or cannot continue at once.
     bool is_forced = false;
     /// "ddprunctl (user alice, pid 4711 on node2)"
     std::string by;
@@ -338,7 +348,7 @@ struct Drain {
     bool operator==(const Drain&) const = default;
 };
 
-/// Nodes of these hosts may get a place again.
+/// A command that an agent forwards: nodes of these hosts may get a place again.
 struct Undrain {
     int id = 0;
     /// Drained hosts, or short nonces of nodes that stand by because of a drain.
@@ -375,10 +385,10 @@ struct Hello {
 struct Welcome {
     std::string incarnation;
     Duration lease{};
-    /// The server is part of a `ddprun`: once it is gone, it is not started again.
+    /// The server is part of a `ddprun`, so it is not started again once it has ended.
     bool hosted = false;
-    /// Sent to version 2 and newer. In a `Resume` it proves that the sender is the node that was
-    /// welcomed.
+    /// Sent to version 2 and newer. A `Resume` with this token proves that the sender is the node
+    /// that got this `Welcome`.
     std::optional<Nonce> token = std::nullopt;
     /// The epoch of the leadership that all messages on this connection belong to; 0: the server
     /// was not elected.
@@ -389,9 +399,9 @@ struct Welcome {
 
 struct Refused {
     std::string reason;
-    /// When to try again; none: never.
+    /// The time after which to try again; none: never.
     std::optional<Duration> retry;
-    /// Sent instead of a hello: the server accepts only nodes with the secret.
+    /// Sent in place of `Hello`: the server accepts only nodes with the secret.
     bool needs_secret = false;
 
     bool operator==(const Refused&) const = default;
@@ -433,9 +443,9 @@ struct Standby {
 
 struct HeartbeatAck {
     std::uint64_t seq = 0;
-    /// Asks for the `StoreClients` of this round.
+    /// Requests the `StoreClients` of this round.
     std::optional<int> clients_of = std::nullopt;
-    /// For the next server, in case this one ends.
+    /// The job's goodput, which the node keeps for the next server in case this one ends.
     std::optional<Goodput> goodput = std::nullopt;
 
     bool operator==(const HeartbeatAck&) const = default;
@@ -445,8 +455,8 @@ struct HeartbeatAck {
 struct Ask {
     Nonce node;
     int round = 0;
-    /// A neighbour that has answered no probe of it within `limits::probe_window` confirms the
-    /// suspicion and then answers no probe from it any more in this round. While false the
+    /// If true, a neighbour that has answered no probe of the member within `limits::probe_window`
+    /// confirms the suspicion, and answers no further probe of it in this round. If false, the
     /// neighbour only reports: the member may not have begun to send probes.
     bool must_confirm = false;
 
@@ -463,7 +473,7 @@ struct SaveAt {
     bool operator==(const SaveAt&) const = default;
 };
 
-/// Sent to a node that gave a `Notice`: it is to leave now, saved or not.
+/// Sent to a node that gave a `Notice`: it must leave now, whether its ranks have saved or not.
 struct NoticeOver {
     std::string reason;
 
@@ -474,13 +484,13 @@ struct NoticeOver {
 struct DrainAnswer {
     int id = 0;
     bool is_done = false;
-    /// What was done, or why not.
+    /// What was done, or why the command was refused.
     std::string text = {};
 
     bool operator==(const DrainAnswer&) const = default;
 };
 
-/// This node is to leave, as after SIGTERM to its `ddprun`.
+/// The receiver must leave, as after SIGTERM to its `ddprun`.
 struct DrainOrder {
     /// "drained by ddprunctl (user alice, pid 4711 on node2)"
     std::string reason;
@@ -488,15 +498,15 @@ struct DrainOrder {
     bool operator==(const DrainOrder&) const = default;
 };
 
-/// Sent to every member of a round that makes no progress, with the reason. For the screen.
+/// Sent to every member of a round that makes no progress. The text is for the screen.
 struct HangFound {
     int round = 0;
     /// "the job hangs: no progress for 60 s; rank 2 on node7 is the only one outside the
     /// collective"
     std::string headline;
-    /// One row each; empty: other nodes show them.
+    /// The rows of the report; empty: other nodes show them.
     std::vector<std::string> rows;
-    /// The receiver's workers that are to be killed because of the hang.
+    /// The receiver's workers that it must kill because of the hang.
     std::vector<int> killed;
 
     bool operator==(const HangFound&) const = default;
@@ -506,8 +516,9 @@ struct JobResult {
     Outcome outcome = Outcome::succeeded;
     std::optional<Cause> root_cause;
     int exit_code = 0;
-    /// Workers that failed by themselves after the root cause: the first one of each node in the
-    /// last round, in order of time; a part of them when there are many.
+    /// Workers that failed after the root cause, and not because their agent stopped them: the
+    /// first one of each node in the last round, in order of time; a part of them when there are
+    /// many.
     std::vector<EndedWorker> secondary_failures = {};
     std::optional<Goodput> goodput = std::nullopt;
 

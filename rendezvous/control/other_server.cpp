@@ -5,7 +5,8 @@ namespace ddprun::control {
 
 std::string_view other_server(std::string_view first_bytes) {
     const auto begins_with = [&](std::string_view text) { return first_bytes.starts_with(text); };
-    // A page without headers is HTTP 0.9: the answer to a request line without a version.
+    // A page without headers is an HTTP 0.9 answer, which some servers send after a request line
+    // without a version.
     if (begins_with("HTTP/") || begins_with("<!DO") || begins_with("<!do") || begins_with("<htm"))
         return "an HTTP server";
     // An HTTP/2 settings frame: 24 bits of length, type 4, flags 0, stream 0.

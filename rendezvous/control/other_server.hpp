@@ -6,11 +6,11 @@
 
 namespace ddprun::control {
 
-/// Names a server that speaks another protocol, such as "an HTTP server", by its first bytes.
-/// Empty: it may be a rendezvous server, or is not recognized.
+/// The kind of a server that speaks another protocol, such as "an HTTP server", determined by its
+/// first bytes. Empty: the server may be a rendezvous server, or is not recognized.
 std::string_view other_server(std::string_view first_bytes);
 
-/// This many bytes are enough.
+/// This many bytes are enough for `other_server`.
 inline constexpr std::size_t enough_to_name_server = 9;
 
 }  // namespace ddprun::control

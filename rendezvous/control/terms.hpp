@@ -13,19 +13,19 @@
 #include <string>
 #include <vector>
 
-/// The terms of a job, on which all its nodes agree, and what a node says of itself. Parts of
+/// The terms of a job, on which all its nodes must agree, and the data of one node. Parts of
 /// messages (message.hpp); FORMAT.md has the meaning of each field.
 namespace ddprun::control {
 
-/// How many nodes a job wants: `MIN:MAX+SPARES`.
+/// The number of nodes of a job: `MIN:MAX+SPARES`.
 struct NodeRange {
     int min = 1;
     int max = 1;
     int spares = 0;
-    /// The size of a round is a multiple of this, and so are min and max; none: any size.
+    /// The size of a round, min and max are multiples of this; none: any size is allowed.
     std::optional<int> unit = std::nullopt;
 
-    /// The largest part of `count` nodes that may form a round.
+    /// The most of `count` nodes that may form a round.
     std::size_t in_units(std::size_t count) const {
         return count - count % static_cast<std::size_t>(unit.value_or(1));
     }
@@ -37,20 +37,21 @@ struct NodeRange {
 
 enum class LateNodes : std::uint8_t { restart, at_restart, never };
 
-/// What may use the store of a round: every program that reaches it, or only nodes with the secret
-/// and their workers.
+/// Which programs may use the store of a round: every program that can reach it, or only nodes with
+/// the secret and their workers.
 enum class StoreAccess : std::uint8_t { direct, members };
 
-/// The policy after a worker failed while the budget allows another round.
+/// The policy after a worker has failed, if the budget allows another round.
 struct RestartPolicy {
-    /// The pause before the next round; doubles up to the longest while failures come quickly.
+    /// The first pause before the next round. It doubles, up to the longest one, while failures
+    /// follow each other quickly.
     Duration shortest_delay{};
     Duration longest_delay{};
     /// After a round of this length the budget is full again; zero: never.
     Duration refill_after{};
     /// Exit codes as in a shell (128 + signal) after which the job is not restarted.
     std::vector<int> final_codes{2, 126, 127};
-    /// So many failed rounds without a new step end the job; empty: no count does.
+    /// This many failed rounds without a new step end the job; none: there is no such limit.
     std::optional<int> rounds_without_progress;
 
     bool operator==(const RestartPolicy&) const = default;
@@ -70,15 +71,15 @@ struct Settings {
     Duration grace = std::chrono::seconds{30};
     LateNodes late_nodes = LateNodes::restart;
     int max_losses = 10;
-    /// Fixed places: each node has an explicit node rank, which is its group rank.
+    /// Places are fixed: each node has an explicit node rank, which is its group rank.
     bool is_static = false;
-    /// An older node knows `direct` only.
+    /// An older release of ddprun supports `direct` only.
     StoreAccess store_access = StoreAccess::direct;
     /// The time without progress of any rank that counts as a hang; none: hangs are not detected.
     std::optional<Duration> hang_after;
     OnHang on_hang = OnHang::report;
-    /// How long a node may check itself before it is ready again; none: nodes do not check
-    /// themselves.
+    /// How long a node's health check may take before the node is ready again; none: nodes make no
+    /// check.
     std::optional<Duration> health_timeout;
     RestartPolicy restart;
 
@@ -90,7 +91,7 @@ struct Settings {
     bool operator==(const Settings&) const = default;
 };
 
-/// One life of one agent. The nonce identifies the node; the rest is for display.
+/// One life of one agent. The nonce identifies the node; the other fields are for display.
 struct Node {
     Nonce nonce;
     std::string host;

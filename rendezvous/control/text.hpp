@@ -14,19 +14,20 @@ namespace ddprun::control {
 std::string describe(const AgentMessage& message);
 std::string describe(const ServerMessage& message);
 std::string describe(const WorkerEnd& end);  ///< "killed by SIGSEGV (core dumped)"
-/// "could not be started" where there is no process id: the system refused a new process.
+/// As above, but "could not be started" when there is no process id, because the system refused a
+/// new process.
 std::string describe(const WorkerEnd& end, int pid);
 std::string describe(const WorkerFailure& failure);  ///< "rank 3 (pid 411) exited with code 1"
 std::string describe(const Cause& cause);
-/// The nodes, each with a space before it.
+/// The nodes of a command, each with a space before it.
 std::string words_of(const std::vector<std::string>& nodes);
-/// "step 12, in phase eval"; empty where nothing was reported.
+/// "step 12, in phase eval"; empty when nothing was reported.
 std::string describe(const WorkProgress& progress);
 std::string describe(const SavePoint& save);   ///< "ballot=1 step=12 agreed"
 std::string describe(const NodeRange& range);  ///< "2", "1:4", "2+1"
 
-/// Empty for a value that is no enumerator: the enumerators of a type are the consecutive numbers
-/// from 0 that have a name.
+/// The name of an enumerator, empty for any other value. The enumerators of a type are the
+/// consecutive numbers from 0 that have a name here.
 std::string_view name_of(NodeState state);
 std::string_view name_of(Outcome outcome);
 std::string_view name_of(Cause::Kind kind);

@@ -6,8 +6,8 @@
 
 namespace ddprun::control {
 
-/// What `--version` prints: name and version; commit, processor, linkage and compiler; the
-/// protocols that this program speaks. Three lines, each ended by a newline.
+/// What `--version` prints: name and version; commit, processor, linkage and compiler; the versions
+/// of its protocols. Three lines, each ended by a newline.
 std::string version_text(std::string_view program);
 
 }  // namespace ddprun::control

@@ -13,14 +13,13 @@ inline constexpr int first_version = 1;
 inline constexpr int tokens_since = 2;
 /// From this version on a heartbeat may have the workers' progress.
 inline constexpr int progress_since = 2;
-/// From this version on a server keeps to the unit of a job's nodes, and places nodes by their
-/// switch.
+/// From this version on a server respects a job's unit of nodes, and ranks nodes by their switch.
 inline constexpr int shape_since = 2;
 /// From this version on `leave` may end the whole job with any signal.
 inline constexpr int job_end_since = 2;
 /// From this version on ranks agree on a step to save.
 inline constexpr int save_since = 2;
-/// From this version on a server drains nodes by a command, and agents obey its order.
+/// From this version on a server drains nodes by a command, and agents perform its order.
 inline constexpr int drain_since = 2;
 /// From this version on agents report what their workers do, and are notified of a hang.
 inline constexpr int hang_since = 2;
@@ -28,11 +27,11 @@ inline constexpr int hang_since = 2;
 /// result.
 inline constexpr int goodput_since = 2;
 
-/// The versions that this program speaks, for `hello` and `join`.
+/// The versions that this program supports, for `hello` and `join`.
 std::vector<int> own_versions();
 
-/// The newest version that both ends speak; 0: there is none. An end that names no versions speaks
-/// only the first.
+/// The newest version that both ends support; 0: there is none. An end that names no versions
+/// supports only the first.
 int common_version(const std::vector<int>& of_other_end);
 
 }  // namespace ddprun::control

@@ -23,7 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A node that joins while the job ends is asked to retry after this: the next job of this id is
+/// A node that joins while the job ends must retry after this time: the next job of this id is
 /// about to begin.
 constexpr Duration retry_while_ending = 1s;
 
@@ -47,7 +47,7 @@ void stand_by(const JobStep& step, const Member& member) {
     step.send(member, control::Standby{standby_reason(step.job, member)});
 }
 
-/// A message that arrives late, on a connection that the node has replaced by a newer one.
+/// For a message that arrives late, on a connection that the node has replaced by a newer one.
 void close_outdated(JobStep& step, ConnectionId connection) {
     ++step.job.stale_count;
     step.out.push_back(Close{connection, "the node has a newer connection"});
@@ -74,7 +74,7 @@ std::optional<control::Refused> objection_to_place(JobStep& step, const control:
             std::to_string(job.terms.nodes.max - 1));
     for (auto* member : job.members.by_arrival()) {
         if (member->join.node_rank != join.node_rank) continue;
-        // A node that still asks for the place does so every second.
+        // A node that still requests the place repeats its join every second.
         auto& since = member->contested_at;
         if (!since || step.now >= *since + limits::suspect_after) since = step.now;
         const auto taken = "node rank " + std::to_string(*join.node_rank) + " of job '" +
@@ -125,7 +125,8 @@ void admit(JobStep& step, NodeJoined joined, Reach reach) {
                 "a new job begins; the one before it under this id " + job.identity.previous_end});
 }
 
-/// The store of the round, which all members use, is closed. No worker of this node ever ran.
+/// For a node that joined again with another store: the round's store, which all members use, is
+/// closed. None of the node's workers ever ran.
 void lose_store(JobStep& step, Member& member) {
     member.become(Member::State::ready);
     depart(
@@ -192,7 +193,7 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
 
     step.send(member, control::Resumed{step.job.identity.epoch});
     if (reported < current) {
-        // Its assignment to this round was lost with the connection.
+        // The node's assignment to this round was lost with the connection.
         if (!job.is<Running>()) return stop_unassigned(step, member);
         step.send(member, job.round->assignment_for(member));
         return repeat_save(step, member);
@@ -204,7 +205,7 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
         stop_member(step, member);
     }
     if (resume.failure) on_failed(step, member, failed_of(resume));
-    // Handled before the end of ranks that ended because they had saved.
+    // Handled before `on_succeeded`, so that ranks that ended because of the save count as such.
     if (resume.save_report) on_save_report(step, member, *resume.save_report);
     step.has_changed = true;
     switch (resume.state) {
@@ -212,7 +213,7 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
         case control::NodeState::running:
             on_started(step, member, {reported, resume.reached});
             break;
-        // The reason is in the failure, leave or ready that follows.
+        // The node's next message (failed, leave or ready) has the reason.
         case control::NodeState::stopping: break;
         case control::NodeState::ready:
             on_ready(step, member, {reported, member.join.store_port, member.join.nproc});
@@ -240,7 +241,7 @@ bool is_token_shown(const std::optional<Nonce>& token, const std::optional<Nonce
 /// Answers a node that is not (or no longer) a member, or that does not show the member's token.
 void turn_away(JobStep& step, ConnectionId connection, const control::Resume& resume) {
     if (const auto* over = std::get_if<Over>(&step.job.state)) {
-        // The node retries.
+        // The node may retry until the end is recorded.
         if (!over->is_recorded)
             return step.out.push_back(Close{connection, "the job's end is not recorded yet"});
         step.out.push_back(Send{connection, control::Resumed{step.job.identity.epoch}});
@@ -265,7 +266,8 @@ void on_joined(JobStep& step, NodeJoined joined) {
     const auto connection = joined.connection.connection;
     if (auto* member = job.members.find(joined.join.node.nonce)) {
         if (connection < member->connection.connection) return close_outdated(step, connection);
-        // The member has received its welcome, so this is another node that has learned the nonce.
+        // The member has received its welcome, so this join comes from another node that uses its
+        // nonce.
         if (member->token && member->has_answered)
             return step.refuse(connection, "a member has this node's name", std::nullopt);
         return rejoin(step, *member, joined);
@@ -288,7 +290,7 @@ void on_resumed(JobStep& step, NodeResumed resumed) {
     if (member == nullptr && job.is<Recovering>()) {
         member = take_in(step, resumed);
         if (member == nullptr) return;
-        // Members report the token of the server before; the first report counts.
+        // Each member reports the token that the previous server gave it; the first report counts.
         member->token = resume.token;
     }
     if (member == nullptr || !is_token_shown(member->token, resume.token))
@@ -309,13 +311,13 @@ void on_dropped(JobStep& step, Member& member) {
     auto& job = step.job;
     member.is_connected = false;
     const auto* over = std::get_if<Over>(&job.state);
-    // The member has the result, or has announced that it leaves: the end of its connection is its
-    // last event.
+    // The member has the result, or has announced that it leaves: no further event of the member
+    // follows.
     if ((over && over->is_recorded) || member.is_leaving()) {
         if (job.is<Recovering>() && member.group_rank) job.round->place_of(member).is_gone = true;
         return remove_member(step, member);
     }
-    // The member comes back for the result.
+    // The member will come back for the result.
     if (over) return;
     feed_silence(step, Silence::Dropped{member.nonce(), connections::is_behind_proxy(member)});
 }

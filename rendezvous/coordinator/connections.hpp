@@ -3,10 +3,11 @@
 
 #include "rendezvous/coordinator/job_data.hpp"
 
-/// How nodes become members of a job, come back to it, and lose their connection.
+/// Handles nodes that become members of a job, come back to it, or lose their connection.
 namespace ddprun::coordinator {
 
-/// A join of a node that is not a member, or of one whose answer got lost.
+/// A join of a node that is not a member, or of a member that has not received the answer to its
+/// first join.
 struct NodeJoined {
     Connected connection;
     control::Join join;
@@ -21,7 +22,7 @@ void on_resumed(JobStep& step, NodeResumed resumed);
 /// The member's current connection ended.
 void on_dropped(JobStep& step, Member& member);
 
-/// A node that becomes a member. Requires: no member of this nonce is there.
+/// Adds a node as a member. Requires: there is no member with this nonce.
 Member& add_member(
     JobStep& step, Connected connection, control::Join join, Reach reach, Member::State state);
 

@@ -17,18 +17,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// torch's default for --rdzv-id: the id of every job that was given none.
+/// torch's default for --rdzv-id, shared by all jobs without an id.
 constexpr std::string_view default_run_id = "none";
 constexpr Duration retry_when_over = 1s;
-/// By then another server may be the leader.
+/// After this time another server may be the leader.
 constexpr Duration retry_elsewhere = 1s;
 /// The longest part of a scheduler's name, which leaves room for a suffix.
 constexpr std::size_t most_given_bytes = 128;
 /// How many names of forgotten jobs are kept.
 constexpr std::size_t most_remembered = 1'000;
 
-/// The epoch that the sender has followed, by its greeting. A server that was not elected ignores
-/// epochs.
+/// The newest epoch that the sender has followed, as stated in its greeting. A server that was not
+/// elected ignores epochs.
 std::uint64_t known_epoch(const control::Join* greeting) {
     return greeting != nullptr ? greeting->epoch : 0;
 }
@@ -45,7 +45,7 @@ const control::Join* greeting_in(const control::AgentMessage& message) {
 
 void Coordinator::handle(Event event, Instant now, std::vector<Effect>& out) {
     const auto first_effect = static_cast<std::ptrdiff_t>(out.size());
-    // Checked first: an event that arrived in the meantime is for another leader.
+    // Checked first: after the end of its term the server must not handle the event as leader.
     if (leadership_.ends_at() && !leadership_.may_act(now))
         step_down("the election was not confirmed in time", 0, out);
     dispatch(event, now, out);
@@ -106,21 +106,22 @@ std::optional<Instant> Coordinator::next_deadline() const {
 
 void Coordinator::on_received(Received received, Instant now, std::vector<Effect>& out) {
     const auto found = peers_.find(received.connection);
-    if (found == peers_.end()) return;  // its message was read before it was closed
+    if (found == peers_.end()) return;  // closed after this message was read
     auto& peer = found->second;
     const bool is_known = peer.job.has_value();
     if (!leadership_.may_act(now)) return turn_elsewhere(received, out);
     if (options_.is_elected) {
         const auto* greeting = coordinating::greeting_in(received.message);
-        // The server of another job used this port before, and etcd still names it.
+        // The node meant the server of another job, which used this port before and is still named
+        // in etcd.
         if (greeting != nullptr && options_.hosted_run_id &&
             greeting->run_id != *options_.hosted_run_id)
             return turn_elsewhere(received, out);
         const auto epoch = coordinating::known_epoch(greeting);
         if (epoch > leadership_.epoch() + limits::max_epochs_ahead)
             return out.push_back(Close{received.connection, "no leader had such an epoch"});
-        // The election's memory was reset to an older state: the next campaign is given the epoch
-        // that it must exceed.
+        // The election's store was reset to an older state. The next campaign is passed this epoch,
+        // which its own must exceed.
         if (epoch > leadership_.epoch())
             return step_down("a node has followed epoch " + std::to_string(epoch), epoch, out);
     }
@@ -140,7 +141,8 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
         out);
 }
 
-/// By now the election may name another server. A node with workers looks there again at once.
+/// The election may name another server now. A node with workers queries it again at once, as its
+/// connection is closed.
 void Coordinator::turn_elsewhere(const Received& received, std::vector<Effect>& out) {
     const std::string reason = "this server does not lead the job";
     if (std::holds_alternative<control::Join>(received.message))
@@ -187,7 +189,7 @@ void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vect
 }
 
 /// Why the join must wait: an earlier leader's job continues if one of its nodes comes back in
-/// time. Empty when no node can.
+/// time. Empty when no such node is awaited.
 std::string Coordinator::reason_to_wait(const control::Join& join, Instant now) const {
     const auto until = leadership_.awaits_members_until(join.settings.lease);
     if (!until || now >= *until) return {};
@@ -207,7 +209,7 @@ std::optional<control::Refused> Coordinator::objection_to_incarnation(
             "job 'none' here belongs to user id " + std::to_string(job.user()) +
                 ", not to user id " + std::to_string(join.node.user) + ": give --rdzv-id a name",
             std::nullopt};
-    // A join without an incarnation means the running job.
+    // A join without an incarnation refers to the running job.
     if (!join.incarnation || join.incarnation == identity.given) return std::nullopt;
     if (!identity.given)
         return control::Refused{
@@ -238,21 +240,22 @@ std::optional<control::Refused> Coordinator::objection_to_new_job(
         return control::Refused{
             "incarnation " + *join.incarnation + " of job '" + join.run_id + "' is over",
             std::nullopt};
-    // An elected server serves the next job too, as long as its node leads.
+    // An elected server also serves the next job while its node leads.
     const bool is_for_one_job = options_.hosted_run_id && !options_.is_elected;
     if (is_for_one_job && newest == newest_.end() && !ended_.empty())
         return control::Refused{
             "job '" + join.run_id + "' of this ddprun is over", retry_when_over};
     const auto* last = newest == newest_.end() ? nullptr : &jobs_.at(newest->second);
     if (last && last->is_over() && (is_for_one_job || last->unrecorded_result()))
-        // This process is about to exit; a node that joins after that finds the port free. An end
-        // that is not recorded yet is lost if the next leader learns of a newer job first.
+        // This process is about to exit; a node that joins after that can listen at the port
+        // itself. An end that is not recorded yet is lost if the next leader gets a newer job
+        // first.
         return control::Refused{
             "job '" + join.run_id + "' of this ddprun " + last->ending(), retry_when_over};
     if (last && join.incarnation) {
         const auto& job = *last;
         if (const auto& given = job.identity().given; job.is_over() && given) {
-            // A late node of the job that just ended must not begin another one.
+            // A late node of the job that just ended must not begin another job.
             if (*join.incarnation == *given || comes_before_naturally(*join.incarnation, *given))
                 return control::Refused{
                     "incarnation " + *join.incarnation + " of job '" + join.run_id + "' is over; " +
@@ -264,7 +267,7 @@ std::optional<control::Refused> Coordinator::objection_to_new_job(
         }
     }
     if (join.incarnation) {
-        // An earlier incarnation may be kept longer than that; its name still means only that job.
+        // A job older than the newest one may still be kept; no other job may have its incarnation.
         const auto kept = by_incarnation_.find({join.run_id, *join.incarnation});
         if (kept != by_incarnation_.end())
             return control::Refused{
@@ -314,8 +317,8 @@ Coordinator::JobId Coordinator::add_job(Job job) {
     return id;
 }
 
-/// Members of the recovered job are lost under both its names, since the new incarnation is not
-/// that job.
+/// A member of the recovered job counts as lost whether it reports the old name or the new one,
+/// since the new incarnation is another job.
 void Coordinator::name(JobId id, const control::Join& join) {
     auto& job = jobs_.at(id);
     auto base = join.node.nonce.to_string();
@@ -338,7 +341,7 @@ std::string Coordinator::unused_incarnation(
     return incarnation;
 }
 
-/// True when it is in the list of forgotten jobs.
+/// True when this incarnation is in the list of forgotten jobs.
 bool Coordinator::has_ended(const std::string& run_id, const std::string& incarnation) const {
     return std::find(ended_.begin(), ended_.end(), std::pair{run_id, incarnation}) != ended_.end();
 }
@@ -357,7 +360,7 @@ void Coordinator::on_resume(
         }
         auto why = reason_it_is_lost(resume);
         if (why.empty()) {
-            // Its workers are still running: the node retries until its fence, and there may be
+            // The node's workers are still running, so it retries until its fence; there may be
             // room by then.
             if (auto full = objection_to_count(peer); !full.empty()) {
                 out.push_back(Close{connection, std::move(full)});
@@ -408,7 +411,7 @@ std::string Coordinator::objection_to_recovery(
     if (!job.is_young())
         return "another job runs under the id '" + join.run_id + "' since the server was started " +
                "again";
-    // Nodes that joined before the first member of the running job.
+    // Dissolves a job of nodes that joined before the first member of the running job came back.
     pass(
         id,
         Job::Dissolved{"job '" + join.run_id + "' runs already, and its nodes are coming back"},
@@ -428,7 +431,7 @@ Coordinator::JobId Coordinator::begin_recovery(
     return add_job(Job{std::move(identity), resume, now});
 }
 
-/// If the job accepted it, the connection represents the node from now on.
+/// If the job accepted the node, this is its connection from now on.
 void Coordinator::bind(Peer& peer, JobId id, const Nonce& nonce) {
     const auto job = jobs_.find(id);
     if (job == jobs_.end() || !job->second.is_spoken_for(nonce, peer.connected.connection)) return;
@@ -480,7 +483,7 @@ void Coordinator::on_deadline(Instant now, std::vector<Effect>& out) {
 
 void Coordinator::pass(JobId id, Job::Event event, Instant now, std::vector<Effect>& out) {
     const auto found = jobs_.find(id);
-    if (found == jobs_.end()) return;  // the job is forgotten while this connection was still open
+    if (found == jobs_.end()) return;  // the job was forgotten while this connection was still open
     auto& job = found->second;
     job.handle(std::move(event), now, out);
 
@@ -504,7 +507,7 @@ void Coordinator::pass(JobId id, Job::Event event, Instant now, std::vector<Effe
     deadline_of_.emplace(id, *deadline);
 }
 
-/// Records the end once for each job.
+/// Requests that the job's end be recorded, once for each job.
 void Coordinator::record_end(JobId id, std::vector<Effect>& out) {
     const auto* result = jobs_.at(id).unrecorded_result();
     const auto is_of_job = [id](const auto& one) { return one.second == id; };

@@ -23,11 +23,11 @@
 namespace ddprun::coordinator {
 
 /// Decides for all jobs of one server which node is in which round, when a round is over, and how a
-/// job ends (the table in job.hpp). A map of `Job` machines by run id; this class maps each
-/// connection to its node and job.
+/// job ends (the table in job.hpp). Owns a `Job` machine for each job, and maps each connection to
+/// its node and job.
 ///
 /// Driven by server/control_server (real sockets) and tests/sim (simulated links). Connections are
-/// ids; the shell drops a message for a connection that is gone.
+/// represented by ids; the shell drops a message for a connection that is gone.
 class Coordinator {
 public:
     /// The surrounding program.
@@ -51,7 +51,7 @@ public:
     struct Interrupted {
         int signal;
         std::string reason;
-        /// The grace, as in `JobInterrupted`.
+        /// As in `JobInterrupted`.
         std::optional<Duration> grace = std::nullopt;
     };
     using Led = coordinator::Led;
@@ -91,8 +91,8 @@ public:
     void handle(Event event, Instant now, std::vector<Effect>& out);
     std::optional<Instant> next_deadline() const;
 
-    /// The epoch of the leadership under which this server acts; 0: it does not lead, or was not
-    /// elected.
+    /// The epoch of the leadership under which this server acts; 0: the server does not lead, or
+    /// was not elected.
     std::uint64_t epoch() const { return leadership_.epoch(); }
     /// None: this server does not lead now, or was not elected.
     std::optional<LeaderStatus> leader(Instant now) const { return leadership_.status(now); }
@@ -100,7 +100,8 @@ public:
     bool is_idle() const { return unsettled_.empty(); }
     /// For /status: every job, at most `limits::max_status_nodes` nodes of each from `first_node`.
     std::vector<JobStatus> status(Instant now, std::size_t first_node = 0) const;
-    /// The same, a few jobs at a time, since walking thousands of jobs would delay heartbeats.
+    /// Visits a few jobs at a time, since visiting thousands of jobs at once would delay
+    /// heartbeats.
     struct StatusTurn {
         std::vector<JobStatus> jobs;
         /// The number of the last visited job; 0: there are no further ones.
@@ -114,14 +115,16 @@ public:
         std::size_t most = 0;
     };
     StatusTurn status_turn(Instant now, const StatusRange& range) const;
-    /// How many messages had no effect: those of other rounds or of replaced connections.
+    /// How many messages had no effect, because they were about another round or came on a replaced
+    /// connection.
     std::uint64_t stale_count() const;
-    /// Whether every job's ledger sums up; for tests. A wrong sum is no reason to end the jobs of a
-    /// server.
+    /// Whether the phases of every job's ledger sum up to its time. For tests only: a wrong sum is
+    /// no reason to abort a server.
     bool are_ledgers_complete(Instant now) const;
 
 private:
-    /// In order of creation; a job that is over is kept for nodes that come back for its result.
+    /// Grows in order of creation. A job that is over is kept for nodes that come back for its
+    /// result.
     using JobId = std::uint64_t;
     struct Peer {
         Connected connected;
@@ -144,9 +147,10 @@ private:
     /// Why no job may be begun for this join, and when to ask again; none: it may be begun.
     std::optional<control::Refused> objection_to_new_job(
         const Peer& peer, const control::Join& join) const;
-    /// Why this server keeps no further job of this peer; empty: it does keep one.
+    /// Why this server accepts no further job of this peer; empty: it accepts one.
     std::string objection_to_count(const Peer& peer) const;
-    /// The objection when a job runs under this id but another incarnation is meant.
+    /// The objection when the job that runs under this id is another incarnation than the join
+    /// names.
     std::optional<control::Refused> objection_to_incarnation(
         JobId id, const control::Join& join, Instant now, std::vector<Effect>& out);
     /// Why this unknown job cannot be rebuilt from any node; empty: it may be rebuilt.
@@ -175,18 +179,18 @@ private:
     std::map<ConnectionId, Peer> peers_;
     std::map<JobId, Job> jobs_;
     JobId next_job_ = 1;
-    /// How many of these jobs each network has begun.
+    /// How many of these jobs were begun from each network.
     std::map<std::string, std::size_t> jobs_of_network_;
     /// The newest job of each run id, whether over or not.
     std::map<std::string, JobId> newest_;
     /// By run id and incarnation; a job with a new incarnation is listed under both.
     std::map<std::pair<std::string, std::string>, JobId> by_incarnation_;
-    /// Jobs that were over and are forgotten, by run id and incarnation, oldest first: a node that
-    /// comes back to such a job must not make the server recover it.
+    /// Jobs that have ended and are forgotten, by run id and incarnation, oldest first. The server
+    /// must not recover such a job when one of its nodes comes back.
     std::deque<std::pair<std::string, std::string>> ended_;
-    /// Jobs that run, or whose members have not all closed.
+    /// Jobs that are not over, or whose members have not all closed their connections.
     std::set<JobId> unsettled_;
-    /// Soonest first; one entry for each job that has a deadline.
+    /// The earliest deadline comes first; one entry for each job that has a deadline.
     std::set<std::pair<Instant, JobId>> deadlines_;
     std::map<JobId, Instant> deadline_of_;
     std::optional<Interrupted> interrupted_;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-/// What the pages of a server show of its coordinator.
+/// The coordinator's data for the pages of a server.
 namespace ddprun::coordinator {
 
 std::vector<JobStatus> Coordinator::status(Instant now, std::size_t first_node) const {

@@ -37,7 +37,7 @@ void feed_silence(JobStep& step, Silence::Event event) {
 
 void feed_round_to_silence(JobStep& step) {
     const auto& round = *step.job.round;
-    // A recovered round may have places about which nothing is known: they have no seat.
+    // A recovered round may have places whose members are unknown; such a place has no seat.
     std::map<std::size_t, std::size_t> seat_of;
     for (const auto& [rank, place] : round.places.taken())
         seat_of.emplace(rank, seat_of.size());
@@ -58,7 +58,7 @@ void restart_clocks(JobStep& step) {
     if (auto* recovering = std::get_if<Recovering>(&job.state))
         recovering->ends_at = step.now + job.lease();
     if (auto* forming = std::get_if<Forming>(&job.state)) {
-        // First, nodes that connected while the process did not run are heard.
+        // Leaves time to handle nodes that connected while the process did not run.
         const auto soon = step.now + limits::reconnect_grace;
         forming->join_ends = std::max(forming->join_ends, soon);
         if (forming->replacement_ends)
@@ -84,7 +84,7 @@ void lose(JobStep& step, Member& member, const std::string& how) {
     }
     if (member.group_rank) job.holds.hosts.note_gone(member.host(), job.round->number, step.now);
     forget_notice(step, member);
-    // The member gets no `Stop`.
+    // In this state the member gets no `Stop`.
     member.become(Member::State::out);
     if (!member.is_leaving()) depart(step, member, std::move(cause));
     remove_member(step, member);

@@ -5,18 +5,18 @@
 
 #include <string>
 
-/// How members are lost or leave, and what that means for the round. `Silence` decides which silent
-/// member is lost; these functions pass it its events and perform its effects.
+/// Handles members that are lost or leave, and the effect on the round. `Silence` decides which
+/// silent member is lost; these functions pass it its events and perform its effects.
 namespace ddprun::coordinator {
 
-/// Passes the event on and performs the effects. A member that the event names may be removed by
-/// that.
+/// Passes the event on and performs the effects. The member of the event may be removed by this
+/// call.
 void feed_silence(JobStep& step, Silence::Event event);
 /// Passes the current round's places and neighbours to `Silence`.
 void feed_round_to_silence(JobStep& step);
 
 /// The server did not run for a while, or was restarted, so silence of nodes means nothing. All
-/// deadlines that depend on hearing a node restart.
+/// deadlines for messages of nodes begin again.
 void restart_clocks(JobStep& step);
 
 /// Removes the member as lost, for this reason.

@@ -17,7 +17,7 @@ namespace {
 Draining state_of(const JobStep& step, const control::Cause& cause, int signal) {
     const auto& job = step.job;
     auto sent_cause = cause;
-    // Details are long, and come with the result.
+    // Details are long, and are sent with the result.
     if (sent_cause.worker) sent_cause.worker->details.clear();
     Draining drain;
     drain.stop = control::Stop{
@@ -53,7 +53,7 @@ void stop_member(JobStep& step, Member& member) {
     auto& drain = *job.drain();
     member.become(Member::State::stopping);
     step.send(member, drain.stop);
-    // A job of one node waits without a limit.
+    // Without a lease (a job of one node) the drain waits for the member without a limit.
     if (!job.has_lease()) return;
     member.ready_by = job.ready_by(step.now);
     drain.look_at = earliest(drain.look_at, member.ready_by);
@@ -125,7 +125,7 @@ RoundEnd round_end(const JobData& job, Instant now) {
 
 Verdict verdict_so_far(const JobData& job, Instant now) {
     auto end = round_end(job, now);
-    // Members that have not come back yet may stay.
+    // Members that have not come back yet may be in the next round.
     if (job.is<Recovering>()) end.has_staying = true;
     return judge(end);
 }

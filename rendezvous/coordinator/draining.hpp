@@ -26,23 +26,23 @@ void stop_member(JobStep& step, Member& member);
 void shorten_grace(JobStep& step, const std::string& reason, Duration grace);
 
 /// A member of the round that never received its assignment has no workers to wait for. The first
-/// member is an exception: the others have used its store, and it opens a new one only when it
-/// takes up the round and stops it.
+/// member is an exception: the others have used its store, and it opens a new one only after it has
+/// received the assignment and then the stop.
 void stop_unassigned(JobStep& step, Member& member);
 
 /// The round continues without members whose workers are not gone in time. A silent member is
-/// different: its workers may live until its fence, so it is awaited until it is lost or heard
-/// again, and then gets its full time again.
+/// different: its workers may live until its fence, so the drain waits until it is lost or heard
+/// again. A member that is heard again gets its full time again.
 void put_out_the_stuck(JobStep& step);
 void put_out_the_stuck_if_due(JobStep& step);
 
 /// The facts known so far about the end of the round. Pointers are into `job`.
 RoundEnd round_end(const JobData& job, Instant now);
-/// The verdict if nothing else happens. Requires: job.drain().
+/// The verdict if no further event arrives. Requires: job.drain().
 Verdict verdict_so_far(const JobData& job, Instant now);
 
-/// No member has workers any more: judges the round, and enters the next state.
-/// Requires: the job drains, is cancelled, or every node leaves.
+/// No member has workers any more: judges the round, and enters the next state. Requires: the job
+/// is draining or cancelled, or every node leaves.
 void end_round(JobStep& step);
 
 }  // namespace ddprun::coordinator

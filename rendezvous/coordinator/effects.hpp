@@ -11,16 +11,17 @@
 #include <variant>
 #include <vector>
 
-/// A connection as the coordinator and its jobs see it, and their effects.
+/// The data of a connection that the coordinator and its jobs use, and their effects.
 namespace ddprun::coordinator {
 
-/// A connection that spoke the preamble. Addresses are numeric, IPv4-mapped unwrapped.
+/// A connection whose preamble was read. Addresses are numeric, IPv4-mapped unwrapped.
 struct Connected {
     ConnectionId connection;
-    std::string peer_addr;    ///< the peer's address as the server sees it: "10.0.0.2"
+    std::string peer_addr;    ///< the peer's address at the server: "10.0.0.2"
     std::string peer_socket;  ///< the same with port: "10.0.0.2:51234"
     std::string local_addr;   ///< the server's end of the connection
-    /// The network of which one caller may own all addresses: "10.0.0.2", "2001:db8:0:1::/64".
+    /// The smallest network whose addresses may all belong to one caller: "10.0.0.2",
+    /// "2001:db8:0:1::/64".
     std::string peer_network = {};
     /// An unpredictable value, which becomes the token of a node that joins here; none: the node
     /// gets no token.
@@ -33,14 +34,14 @@ struct Send {
     bool operator==(const Send&) const = default;
 };
 
-/// Sends what is queued, then closes the connection.
+/// Sends the queued messages, then closes the connection.
 struct Close {
     ConnectionId connection;
     std::string reason;
     bool operator==(const Close&) const = default;
 };
 
-/// A job's state or its reason changed: for the log and metrics; nothing else depends on it.
+/// A job's state or its reason changed: used only for the log and metrics.
 struct Changed {
     std::string run_id;
     std::string state;
@@ -89,7 +90,7 @@ struct SteppedDown {
     std::string reason;
     /// The epoch of the ended leadership.
     std::uint64_t epoch = 0;
-    /// The newest epoch that a node has named.
+    /// The newest epoch that a node has stated in its greeting.
     std::uint64_t known_epoch = 0;
     /// No job is left: none runs, and no node may come back for a result.
     bool is_idle = false;

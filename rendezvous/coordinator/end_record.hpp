@@ -13,8 +13,8 @@ namespace ddprun::coordinator {
 control::JobResult without_text(control::JobResult result);
 
 /// How jobs of one run id have ended, newest last, for the next leader: an elected server stores
-/// this outside of itself before any node gets the result. Keeps only the newest few, without texts
-/// of workers.
+/// this outside of its own process before any node gets the result. Keeps only the newest few,
+/// without texts of workers.
 class EndRecord {
 public:
     /// Newer ends replace older ones.
@@ -22,7 +22,7 @@ public:
 
     /// Adds the end of a job that had each of these incarnations as its name.
     void add(std::vector<std::string> incarnations, control::JobResult result);
-    /// Null: no such end is known.
+    /// Null: the record has no end of this incarnation.
     const control::JobResult* find(const std::string& incarnation) const;
 
     /// Frames of the control protocol (control/FORMAT.md): each end is one `welcome` for each of

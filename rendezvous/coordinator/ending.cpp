@@ -17,10 +17,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// For at least this long a node may come back for the result.
+/// The least time for which the result is kept for nodes that come back.
 constexpr Duration shortest_memory = 30s;
 
-/// The last round's secondary failures, for a report that is the same on every node.
+/// The secondary failures of the last round; every node's report has the same list.
 std::vector<control::EndedWorker> other_failures(
     const JobData& job, const std::optional<control::Cause>& first) {
     std::vector<const NodeFailure*> others;
@@ -85,7 +85,8 @@ void restart(JobStep& step, const control::Cause& cause) {
     if (pause > Duration{}) what += " after a pause of " + seconds_text(pause);
     form(step, what + ": " + cause.reason, pause);
     if (pause == Duration{}) return;
-    // Without it, screens would show nothing during the pause. The cause was sent with the stop.
+    // Without this message, screens would show nothing during the pause. The cause was sent with
+    // the stop.
     for (const auto* member : job.members.by_arrival())
         if (!member->is_leaving()) step.send(*member, control::Standby{what});
 }
@@ -107,7 +108,8 @@ void on_interrupted(JobStep& step, const JobInterrupted& interrupted) {
         stop_round(step, cause, interrupted.signal, interrupted.grace);
         return;
     }
-    // Every member is being stopped already: this changes only the verdict, and perhaps the grace.
+    // Every member is being stopped already: the interruption changes only the verdict, and perhaps
+    // the grace.
     if (!job.is<Draining>()) return;
     step.say("draining", cause.reason);
     if (interrupted.grace) shorten_grace(step, cause.reason, *interrupted.grace);

@@ -20,8 +20,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// When the first line about a wait is sent, both to the nodes that are there and to each that
-/// comes later.
+/// How long nodes wait before the first line about the wait is sent to them; the same for a node
+/// that joins later.
 constexpr Duration first_note_after = 5s;
 /// The next line is sent when the nodes have waited this many times as long.
 constexpr int note_factor = 3;
@@ -56,7 +56,7 @@ void note_losses(JobStep& step, Forming& state) {
         state.replacement_ends = step.now + *limit;
 }
 
-/// The node ranks without a node, as in "node ranks 1, 3". Known with fixed places only.
+/// The node ranks that no node has, as in "node ranks 1, 3"; empty unless places are fixed.
 std::string missing_ranks(const JobData& job) {
     if (!job.terms.settings.is_static) return {};
     std::set<int> ranks;
@@ -168,8 +168,8 @@ control::Standby progress(const JobStep& step, const Forming& state) {
     return {text, static_cast<int>(min - ready)};
 }
 
-/// Notifies waiting nodes, since screens would show nothing while nodes are missing. Rarely, since
-/// each line goes to every node.
+/// Notifies waiting nodes, since screens would show nothing while nodes are missing. The pauses
+/// grow, since each line goes to every node.
 void note_progress(JobStep& step, Forming& state) {
     auto& notes = state.notes;
     const auto arrivals = step.job.members.arrivals();
@@ -226,7 +226,7 @@ void update_forming(JobStep& step) {
     forming::note_losses(step, state);
     const auto decision = forming::decide_round(step, state);
     if (decision.closes) {
-        // Why there is a new round is worth a line even when no node has to be waited for.
+        // The reason for a new round is logged even when all its nodes are ready already.
         if (!state.why.empty()) step.say("forming", state.why);
         auto chosen = choose_members(job.members, job.min_nodes(), forming::most_nodes(job));
         chosen.resize(job.terms.nodes.in_units(chosen.size()));

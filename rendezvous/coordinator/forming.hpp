@@ -12,7 +12,8 @@ namespace ddprun::coordinator {
 /// Enters the state. `why`: the reason for another round. No round begins before `pause` is over.
 void form(JobStep& step, std::string why, Duration pause = {});
 
-/// When the job ends unless enough nodes are ready; earlier when a node is known to be missing.
+/// The time at which the job ends unless enough nodes are ready. Lost members that must be replaced
+/// may make it earlier.
 Instant waits_until(const Forming& state);
 
 Instant next_deadline(const Forming& state);

@@ -21,7 +21,7 @@ namespace {
 using control::Activity;
 using Ranks = std::span<const RankSeen>;
 
-/// This many rows always fit into a message's limit of text.
+/// This many rows always fit into the limit of a message's text.
 constexpr std::size_t most_rows = 12;
 constexpr std::size_t most_detailed_rows = 4;
 
@@ -43,7 +43,7 @@ bool has_ended(const RankSeen& rank) {
     return activity_of(rank) == Activity::ended;
 }
 
-/// True when nothing can be concluded about this rank.
+/// True when the report allows no conclusion about this rank.
 bool is_open(const RankSeen& rank) {
     const auto activity = activity_of(rank);
     return activity == Activity::unknown || activity == Activity::traced;
@@ -81,7 +81,7 @@ bool is_one_place(Ranks ranks, const std::vector<int>& some) {
     return true;
 }
 
-/// Rows 1 and 2: a process's state explains the other ranks, whatever they do.
+/// Rows 1 and 2: the state of one process explains the hang, whatever the other ranks do.
 bool judge_state(Ranks ranks, HangVerdict& verdict) {
     struct Row {
         Activity activity;
@@ -100,7 +100,8 @@ bool judge_state(Ranks ranks, HangVerdict& verdict) {
             ranks, [&](const RankSeen& rank) { return activity_of(rank) == row.activity; });
         if (those.empty()) continue;
         verdict.why = those.size() == 1 ? row.one : row.several;
-        // Ranks that end first are often as right as those that do not end.
+        // Ended ranks are a certain cause only if they are few: otherwise the ranks that do not end
+        // may be at fault.
         verdict.is_certain = row.activity != Activity::ended || are_few(those, ranks);
         verdict.suspects = std::move(those);
         return true;

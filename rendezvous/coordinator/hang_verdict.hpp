@@ -14,7 +14,7 @@
 /// Decides which ranks block a round. Pure.
 namespace ddprun::coordinator {
 
-/// One rank of the round, as its node has last reported it. Nothing is owned.
+/// One rank of the round, as its node has last reported it. Does not own what it points to.
 struct RankSeen {
     int rank = 0;
     std::string_view host;
@@ -32,22 +32,23 @@ struct HangVerdict {
         hangs,   ///< no rank works
     };
     Kind kind = Kind::hangs;
-    /// The ranks that block the others, in ascending order; empty when that is not visible.
+    /// The ranks that block the others, in ascending order; empty when the observations do not show
+    /// which.
     std::vector<int> suspects;
     /// What the suspects do, or what all ranks do: "is stopped by a signal".
     std::string why;
     /// The observations allow no other explanation.
     bool is_certain = true;
-    /// For this long no rank has made progress; with `delays`, none of the other ranks.
+    /// How long no rank has made progress; with `delays`, how long none of the other ranks has.
     Duration age{};
 
     bool operator==(const HangVerdict&) const = default;
 };
 
-/// None while a rank is not known, is debugged, or neither works nor has ended and has not been in
-/// its place for `limit` (limits::slow_phase_factor times as long where it says that it starts,
-/// evaluates, saves or compiles), and while ranks work that are not waited for. Otherwise the first
-/// row that applies:
+/// None while a rank is unknown or is being debugged. None while a rank that neither works nor has
+/// ended has been in its place for less than `limit` (limits::slow_phase_factor times as long when
+/// it reports that it starts, evaluates, saves or compiles). None while ranks work and the others
+/// do not wait for them. Otherwise the first row that applies:
 ///
 /// | Seen                                                | Suspects                            |
 /// |-----------------------------------------------------|-------------------------------------|
@@ -68,8 +69,8 @@ std::optional<HangVerdict> judge_hang(std::span<const RankSeen> ranks, Duration 
 
 /// "the job hangs: no progress for 60 s; rank 2 on node7 is stopped by a signal"
 std::string headline(const HangVerdict& verdict, std::span<const RankSeen> ranks);
-/// What each rank was observed doing. The suspects come first, with the kernel's facts; ranks that
-/// do the same in one place share a row.
+/// A table of what each rank was observed doing. The suspects come first, with the kernel's facts;
+/// ranks that do the same in one place share a row.
 std::vector<std::string> rows(const HangVerdict& verdict, std::span<const RankSeen> ranks);
 
 }  // namespace ddprun::coordinator

@@ -21,14 +21,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// All ranks are judged once for all nodes' reports that arrive together.
+/// Reports of several nodes arrive at about the same time: after this pause the ranks are judged
+/// once for all of them.
 constexpr Duration judging_pause = 300ms;
 /// When this many reports in a row are missing, the last one no longer counts.
 constexpr int most_missed_reports = 3;
-/// Ranks that work are killed only after so many times the limit.
+/// Ranks that work are killed only after this multiple of the limit.
 constexpr int patience_with_work = 10;
 
-/// For a node whose ranks have all ended, which may be gone.
+/// The site for the ranks of a node that have all succeeded; the node may no longer be connected.
 const control::Site ended_ranks{control::Activity::ended, "", "", Duration::max(), {}};
 
 /// All ranks in ascending order. A rank without a recent report counts as unknown.
@@ -59,7 +60,8 @@ std::vector<RankSeen> ranks_of(const JobData& job, Instant now) {
     return ranks;
 }
 
-/// True when every rank is listed. A recovered round has only what its members reported.
+/// True when every rank is listed. A recovered round has only the places of members that have come
+/// back.
 bool are_complete(const std::vector<RankSeen>& ranks, const Round& round) {
     if (ranks.size() != static_cast<std::size_t>(round.world_size)) return false;
     for (std::size_t i = 0; i < ranks.size(); ++i)
@@ -71,8 +73,8 @@ const control::Site& site_of(const std::vector<RankSeen>& ranks, int rank) {
     return *ranks[static_cast<std::size_t>(rank)].site;
 }
 
-/// The suspects. When all remaining ranks wait for others, ending one of them is enough to start
-/// another round.
+/// The suspects that have not ended. If all suspects have ended and all other ranks wait for peers,
+/// one waiting rank: its end is enough to start another round.
 std::vector<int> ranks_to_kill(const HangVerdict& verdict, const std::vector<RankSeen>& ranks) {
     const auto has_ended = [&](int rank) {
         return site_of(ranks, rank).activity == control::Activity::ended;

@@ -9,8 +9,8 @@
 
 namespace ddprun::coordinator {
 
-/// Hosts that leave and return repeatedly. Each loss ends a round on every node, so a host that
-/// leaves again soon after its return must wait before it is admitted, longer each time.
+/// Records hosts that leave and return repeatedly. Each loss ends a round on every node. So a host
+/// that leaves again soon after its return must wait before it is admitted, longer each time.
 class HostRecord {
 public:
     /// A node of this host was lost or left in this round. Several nodes of one host count once.
@@ -22,7 +22,7 @@ private:
     struct Entry {
         int round = -1;
         Duration pause{};
-        /// When the host left, or when it may come back: the later of both.
+        /// The time at which the host left, or may come back, whichever is later.
         Instant back_at{};
     };
     std::map<std::string, Entry> entries_;

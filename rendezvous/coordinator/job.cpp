@@ -20,7 +20,7 @@ namespace ddprun::coordinator {
 namespace job {
 namespace {
 
-/// A wake-up that is later than this means that the process did not run meanwhile.
+/// A wake-up that is late by more than this means that the process did not run for a while.
 constexpr Duration late_wake_up = limits::heartbeat_interval / 2;
 
 void on_received(JobStep& step, Job::Received received) {
@@ -32,7 +32,8 @@ void on_received(JobStep& step, Job::Received received) {
         return;
     }
     member->has_answered = true;
-    // Messages that were sent to a silent node arrive about now, a stop too.
+    // A message that was sent while the node was silent may reach it only now. So a stop gets its
+    // full time again.
     const bool was_heard = job.silence.is_heard(received.nonce, step.now);
     feed_silence(step, Silence::Heard{received.nonce});
     if (!was_heard && member->ready_by) member->ready_by = job.ready_by(step.now);
@@ -61,7 +62,7 @@ void on_deadline(JobStep& step) {
     put_out_the_stuck_if_due(step);
 }
 
-/// Draws the conclusions from an event: the end of a drain, the next round.
+/// Performs what follows from an event: the end of a drain, the next round.
 void settle(JobStep& step) {
     auto& job = step.job;
     if (job.is<Recovering>()) update_recovering(step);
@@ -91,7 +92,7 @@ void note_desertion(JobStep& step) {
         job.deserted_until.reset();
         return;
     }
-    // Nodes that are cut off may have workers until their lease is over.
+    // Nodes without a connection may have workers until their lease is over.
     const bool has_workers = job.is<Running>() || job.is<Draining>();
     const auto longest = has_workers ? limits::longest_lease : limits::deserted_job_memory;
     const auto memory = job.is_proven()
@@ -160,7 +161,7 @@ void Job::dispatch(JobStep& step, Event event) {
             [&](EndRecorded) { on_recorded(step); },
             [&](const Dissolved& dissolved) { job::on_dissolved(step, dissolved); },
             [&](DeadlinePassed) {
-                // A deadline that is not this job's: early, late or meant for another job.
+                // The event may be early, late or meant for another job.
                 const auto next = next_deadline();
                 step.has_changed = next && step.now >= *next;
                 if (step.has_changed) job::on_deadline(step);

@@ -36,7 +36,7 @@ namespace ddprun::coordinator {
 ///                lease is over-->            running, draining or forming: as members report
 ///
 /// Owned and fed by `Coordinator`. A message on a connection that is no longer its node's current
-/// one has no effect; nor has a message about another round, except `ready`.
+/// one has no effect. A message about another round has none either, except `ready`.
 class Job {
 public:
     using Identity = JobIdentity;
@@ -58,7 +58,7 @@ public:
     struct Dissolved {
         std::string reason;
     };
-    /// The end is recorded: the next leader will know it.
+    /// The end is recorded: the next leader will read it.
     struct EndRecorded {};
     struct DeadlinePassed {};
     using Event = std::variant<
@@ -84,32 +84,32 @@ public:
 
     const Identity& identity() const { return data_.identity; }
     bool is_over() const { return data_.is<Over>(); }
-    /// The result of a job whose end must be recorded before any node gets it; null when it is not
-    /// over, or nodes may get the result.
+    /// The result that must be recorded before any node gets it; null when the job is not over, or
+    /// when nodes may get the result.
     const control::JobResult* unrecorded_result() const;
     /// The job is over, and no node is connected or may come back for the result.
     bool is_settled() const {
         return is_over() && data_.members.size() == 0 && unrecorded_result() == nullptr;
     }
-    /// The job has been over so long that no node comes back for the result; or it has had no node
-    /// for so long that it cannot continue.
+    /// The job can be removed: its end is so long ago that no node comes back for the result, or it
+    /// has had no node for so long that it cannot continue.
     bool is_forgettable(Instant now) const;
     /// No round of this incarnation has ever begun.
     bool is_young() const { return data_.is_young(); }
-    /// Nothing was agreed and no node is there: the job leaves no trace.
+    /// The job has no round, no node and no name to keep, so it can be removed without a trace.
     bool is_empty() const { return data_.is_empty(); }
     /// The job is a new incarnation, which is named after the first node that joins.
     bool is_nameless() const { return data_.naming == Naming::nameless; }
     /// Requires: is_nameless().
     void name(std::string incarnation);
     std::uint32_t user() const { return data_.terms.node.user; }
-    /// Whether this connection is the node's current one.
+    /// Whether this is the node's current connection.
     bool is_spoken_for(const Nonce& nonce, ConnectionId connection) const;
     /// "failed (rank 3 ..., exit code 1)".
     std::string ending() const;
     JobStatus status(Instant now, std::size_t first_node) const;
     std::uint64_t stale_count() const { return data_.stale_count; }
-    /// Every moment of the job belongs to one phase of its ledger.
+    /// Whether the phases of the job's ledger sum up to the job's whole time.
     bool is_ledger_complete(Instant now) const;
 
 private:

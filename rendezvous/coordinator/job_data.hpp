@@ -26,17 +26,18 @@
 #include <vector>
 
 /// The data of a `Job`, and what each of its states adds. Each state's functions are in the file of
-/// its name (forming.hpp, running.hpp, draining.hpp, recovering.hpp, ending.hpp), those of every
-/// state in connections.hpp, departures.hpp, node_drain.hpp, preemption.hpp, reports.hpp and
-/// standby.hpp; only they and job.cpp use this. Data of one state are gone when the job leaves it.
+/// its name (forming.hpp, running.hpp, draining.hpp, recovering.hpp, ending.hpp), functions for all
+/// states are in connections.hpp, departures.hpp, node_drain.hpp, preemption.hpp, reports.hpp and
+/// standby.hpp; only they and job.cpp use this. The data of a state are deleted when the job leaves
+/// it.
 namespace ddprun::coordinator {
 
-/// When waiting nodes are notified of what they wait for.
+/// When waiting nodes are notified of the reason for their wait.
 struct WaitNotes {
     Instant waiting_since{};
     /// When all of them are notified; the interval triples each time.
     Instant all_at{};
-    /// When nodes are notified that came after the last note; `arrivals` is the number of nodes
+    /// When nodes that came after the last note are notified; `arrivals` is the number of nodes
     /// before that note.
     std::optional<Instant> newcomers_at;
     std::uint64_t arrivals = 0;
@@ -49,7 +50,7 @@ struct Forming {
     Instant join_ends{};
     /// Replaces `join_ends` once lost members are missing, if that wait has a limit.
     std::optional<Instant> replacement_ends;
-    /// When the last call ends, while `min` nodes are ready.
+    /// When the last call ends; set while `min` nodes are ready.
     std::optional<Instant> last_call_ends;
     /// No round begins before this.
     std::optional<Instant> pause_ends;
@@ -58,7 +59,7 @@ struct Forming {
     Forming(Instant waits_from, const control::Settings& settings);
 };
 
-/// The lasting hang, as nodes were notified of it.
+/// The present hang, as it was reported to the nodes.
 struct ReportedHang {
     HangVerdict::Kind kind;
     std::string headline;
@@ -72,12 +73,12 @@ struct Running {
     std::optional<Instant> first_late_at;
     std::optional<Instant> admit_at;
     std::optional<Instant> surplus_check_at;
-    /// Set while all ranks are to save, with the time until which that is awaited.
+    /// Set while all ranks must save, with the time until which the server waits for that.
     std::optional<SaveAgreement> save;
     std::optional<Instant> save_ends_at;
-    /// The newest save point that a member may have.
+    /// The newest save point that a member may have received.
     std::optional<control::SavePoint> known_save;
-    /// When the ranks are judged, after a node has reported what its workers do.
+    /// When the ranks are judged; set by a node's report of what its workers do.
     std::optional<Instant> judge_at;
     std::optional<ReportedHang> hang;
 };
@@ -97,16 +98,16 @@ struct Draining {
 /// The server was restarted: members report their rounds.
 struct Recovering {
     Instant ends_at{};
-    /// A member came back with workers of the current round; or with workers that are still ending,
-    /// or have all succeeded (`has_stopping`).
+    /// `has_workers`: a member came back with running workers of the current round. `has_stopping`:
+    /// one came back with workers that are still ending or have all succeeded.
     bool has_workers = false;
     bool has_stopping = false;
     /// The neighbours sent to each member before the restart, by group rank.
     std::map<int, std::vector<control::Neighbour>> neighbours;
     /// The round is being stopped.
     std::optional<Draining> draining;
-    /// The newest save point that a member of the round has, and what the members' ranks have done
-    /// about it, by group rank.
+    /// The newest save point that a member of the round has reported; and the save reports of all
+    /// members, by group rank.
     std::optional<control::SavePoint> known_save;
     std::map<std::size_t, control::SaveReport> save_reports;
 };
@@ -116,16 +117,16 @@ struct Over {
     /// The nodes that get the whole result, with their tokens. Any other node gets it without the
     /// text of workers.
     std::map<Nonce, std::optional<Nonce>> members;
-    /// The next leader will know the end; until then no node gets the result. Always true when
+    /// The next leader will read the end; before that no node gets the result. Always true when
     /// servers are not elected.
     bool is_recorded = true;
-    /// After this no node comes back for the result.
+    /// After this time no node comes back for the result.
     Instant forget_at{};
 };
 
 using JobState = std::variant<Forming, Running, Draining, Recovering, Over>;
 
-/// "forming", by index of the state.
+/// The name of the state with this index, such as "forming".
 std::string_view state_name(std::size_t index);
 
 struct JobIdentity {
@@ -133,8 +134,8 @@ struct JobIdentity {
     std::string incarnation;
     /// The network of its first node: `Connected::peer_network`.
     std::string network = {};
-    /// The scheduler's name for the job, if there is one: names of one scheduler are ordered in
-    /// time. `incarnation` begins with it.
+    /// The scheduler's name for the job, if there is one: the names that one scheduler gives are
+    /// ordered in time. `incarnation` begins with it.
     std::optional<std::string> given;
     /// The server is part of a `ddprun`.
     bool is_hosted = false;
@@ -147,12 +148,13 @@ struct JobIdentity {
 /// The name under which the job's rounds are counted.
 enum class Naming : std::uint8_t {
     named,
-    /// The number of the next round is unknown: another round would be the first one of a new
+    /// The number of the next round is unknown, so another round would be the first one of a new
     /// incarnation.
     outdated,
     /// A new incarnation, named after the first node that joins.
     nameless,
-    /// Like `named`, but with rounds under an earlier name: the job is kept while no node is there.
+    /// Like `named`, but there were rounds under an earlier name, so the job is kept even without a
+    /// node.
     renamed,
 };
 
@@ -170,7 +172,7 @@ struct Restarts {
 struct Causes {
     /// The job ends once its workers are gone.
     std::optional<control::Cause> cancel;
-    /// All ranks have saved the same step for that end.
+    /// All ranks have saved the same step before that end.
     bool is_saved = false;
     /// The first `leave` since the round began, or since there has been no round.
     std::optional<control::Cause> left;
@@ -181,7 +183,7 @@ struct Causes {
 /// Nodes of hosts that leave and return repeatedly.
 struct Holds {
     HostRecord hosts;
-    /// When the first held node is released; may be early if that node has left.
+    /// When the first held node is released. If that node has left, this may be too early.
     std::optional<Instant> ends_at;
     /// Drained hosts, whose nodes stand by until they are undrained, each with the reason.
     std::map<std::string, std::string> drained;
@@ -198,7 +200,8 @@ struct PhaseTimes {
     std::array<Duration, std::variant_size_v<JobState>> spent{};  ///< up to `entered_at`
     Instant entered_at{};
 
-    /// The time from the beginning of the job, which is in the state of this index now, to its end.
+    /// The time from the beginning of the job to its end, or to now. `state`: the index of the
+    /// job's present state.
     Duration until_the_end(Instant now, std::size_t state) const;
 };
 
@@ -218,10 +221,10 @@ struct JobData {
     Said said;
     PhaseTimes phases;
     Ledger ledger;
-    /// When the job is forgotten, set while no node keeps it.
+    /// When the job is forgotten; set while no node keeps it.
     std::optional<Instant> deserted_until;
     std::uint64_t hang_count = 0;
-    /// The number of messages about other rounds, or that do not fit the sender's state.
+    /// The number of messages that are about other rounds or do not fit the sender's state.
     std::uint64_t stale_count = 0;
 
     JobData(JobIdentity identity, const control::Join& terms, JobState state, Instant now);
@@ -234,7 +237,7 @@ struct JobData {
     /// stopped.
     Draining* drain();
     const Draining* drain() const;
-    /// Members have workers of the current round, whether stopping or not.
+    /// Members have workers of the current round, running or stopping.
     bool has_current_round() const;
     /// The current round has begun and is not being stopped.
     bool is_round_going_on() const;
@@ -242,14 +245,15 @@ struct JobData {
     /// No round of this incarnation was ever begun.
     bool is_young() const { return is<Forming>() && !round; }
     bool is_empty() const;
-    /// This server has begun a round of the job. Before that, and while a round was only reported,
-    /// its nodes keep the job while they are connected and for their lease. Only an hour of that
-    /// lease counts, except while all places of a reported round are taken and workers may run.
+    /// This server has begun a round of the job. Otherwise its nodes keep the job only while they
+    /// are connected and for their lease after that. Only an hour of that lease counts, except
+    /// while all places of a reported round are taken and workers may run.
     bool is_proven() const { return round && !round->is_recovered; }
     /// No node keeps the job: none is left, or the job is unproven and none is connected.
     bool is_deserted();
     /// False for a job that can have only one node, since no other node depends on it. When servers
-    /// are elected it always has one: another node may become the leader and give the place away.
+    /// are elected every job has a lease: another node may become the leader and give the place
+    /// away.
     bool has_lease() const {
         return terms.nodes.max > 1 || terms.nodes.spares > 0 || identity.epoch > 0;
     }
@@ -258,10 +262,10 @@ struct JobData {
     std::size_t max_nodes() const { return static_cast<std::size_t>(terms.nodes.max); }
     /// Places are free in the current round.
     bool has_room() const { return round->places.size() < max_nodes(); }
-    /// How many waiting nodes would get a place in a restart: whole units, up to the available
-    /// room. Visits every member.
+    /// How many waiting nodes would get a place if the round restarted: whole units, up to the
+    /// number of free places. Visits every member.
     std::size_t growth() const;
-    /// Until when a member that is stopped now is waited for.
+    /// Until when the server waits for a member that is stopped now.
     Instant ready_by(Instant now) const;
 };
 
@@ -278,7 +282,7 @@ struct JobStep {
     std::vector<Effect>& out;
     /// False for events that cannot change the job, such as a heartbeat.
     bool has_changed = true;
-    /// Set for the ledger.
+    /// Set when the event reported steps; for the ledger.
     std::optional<ReportedSteps> steps = std::nullopt;
 
     /// Leaves the state; references into the old state become invalid.

@@ -14,7 +14,7 @@ namespace ddprun::coordinator {
 struct Led {
     std::uint64_t epoch = 0;
     Instant until{};
-    /// Set with a new epoch: the job may have had an earlier leader, which may have left a job.
+    /// Set with a new epoch: the job may have had an earlier leader, whose nodes may come back.
     bool led_before = false;
     /// Set with a new epoch: how jobs of this id have ended, as recorded by earlier leaders.
     std::string ends = {};
@@ -30,8 +30,8 @@ struct LeaderStatus {
 };
 
 /// Whether this server may act for its jobs, and under which epoch. In *fixed* mode it always may,
-/// under epoch 0. An elected server may act until its term ends by this machine's own clock, even
-/// if it has received nothing since. That is before any other server's term begins.
+/// under epoch 0. An elected server may act until its term ends by this machine's clock, even
+/// without any further message. This end is before the term of any other server begins.
 class Leadership {
 public:
     explicit Leadership(bool is_elected) : is_elected_(is_elected) {}
@@ -47,8 +47,8 @@ public:
         return LeaderStatus{term_->led.endpoint, term_->led.epoch, now - term_->since};
     }
 
-    /// Returns true when this begins a term. A confirmation that comes after the end of its term
-    /// begins none.
+    /// Returns true when a term begins. A confirmation that comes after the end of its term begins
+    /// none.
     bool lead(Led led, Instant now) {
         if (led.epoch <= ended_epoch_) return false;
         if (term_ && term_->led.epoch == led.epoch) {
@@ -63,7 +63,7 @@ public:
         term_.reset();
     }
 
-    /// Until this time the nodes of an earlier leader's job may come back, if their lease is
+    /// The time until which nodes of an earlier leader's job may come back, if their lease is
     /// `lease`.
     std::optional<Instant> awaits_members_until(Duration lease) const {
         if (!term_ || !term_->led.led_before) return std::nullopt;

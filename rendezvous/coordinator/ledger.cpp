@@ -18,7 +18,7 @@ void Ledger::enter(State state, int round, Instant now) {
     if (state == state_ && round == round_) return;
     close_interval(now);
     if (round != round_) begin_round(round);
-    // During a hang the first step may still come.
+    // During a hang the first step may still follow, so the time stays undecided.
     if (state != State::running && state != State::hung) decide(GoodputPhase::unmeasured);
     state_ = state;
 }
@@ -47,7 +47,7 @@ void Ledger::restore(const Goodput& earlier, Duration age, Instant now) {
     if (is_closed() || sum <= earlier_.sum()) return;
     if (age > limits::longest_restored_goodput - sum) return;
     earlier_ = earlier;
-    // The time that this ledger has counted itself is not part of the gap.
+    // Time that this ledger has counted itself is not part of the gap between the two servers.
     earlier_gap_ = std::max(Duration{}, age - own_time(now));
 }
 

@@ -11,9 +11,9 @@
 
 namespace ddprun::coordinator {
 
-/// What the time of a job goes into (docs/goodput.md). At each moment exactly one phase holds, and
-/// each event ends the interval before it: the phases sum to the time since the ledger was begun,
-/// to the nanosecond. Owned by a job, which feeds it after each event. Pure.
+/// Counts how the time of a job is spent (docs/goodput.md). At each moment exactly one phase holds,
+/// and each event ends the interval before it: the phases sum to the time since the ledger was
+/// begun, to the nanosecond. Owned by a job, which feeds it after each event. Pure.
 ///
 ///   state         phase
 ///   down          down
@@ -40,7 +40,8 @@ public:
         /// The step of its slowest rank.
         std::optional<std::uint64_t> step;
         bool is_saving = false;
-        /// The highest step of the ranks that save, since the known steps of other nodes are older.
+        /// The highest step of the ranks that save; used because the known steps of other nodes are
+        /// older.
         std::optional<std::uint64_t> saving_step = std::nullopt;
         /// The age of this state; `limits::longest_progress_age` at most counts.
         Duration age{};
@@ -48,12 +49,12 @@ public:
 
     explicit Ledger(Instant now) : since_(now) {}
 
-    /// The state from now on, often unchanged. `round`: the current or the last one.
+    /// Sets the state from now on, which is often unchanged. `round`: the current or the last one.
     void enter(State state, int round, Instant now);
     void on_report(std::size_t group_rank, const Report& report, Instant now);
-    /// Adds what an earlier server of this job had counted, `age` ago; the time since counts as
-    /// down. Of several the longest counts; one above `limits::longest_restored_goodput` is
-    /// ignored.
+    /// Adds the goodput that an earlier server of this job had counted, `age` ago; the time since
+    /// then counts as down. Of several reports the longest counts; one above
+    /// `limits::longest_restored_goodput` is ignored.
     void restore(const control::Goodput& earlier, Duration age, Instant now);
     /// Steps up to this one were done before the rounds that this ledger has seen.
     void restore_step(std::uint64_t step);
@@ -64,14 +65,14 @@ public:
     /// The totals without undecided time and time that a pending report may change: no part ever
     /// decreases, except by `restore`.
     control::Goodput decided(Instant now) const;
-    /// Without what was restored.
+    /// The time that this ledger has counted itself, without restored time.
     Duration own_time(Instant now) const;
     control::GoodputPhase phase() const;
     bool is_closed() const { return state_ == State::over; }
     /// The lowest step of the current round, or of the last round that reported any.
     std::optional<std::uint64_t> step() const;
-    /// The last step that was done in the rounds so far, the current one included. If workers set
-    /// their counter back, it is the step that they reached last.
+    /// The last step that was done in the rounds so far, including the current one. If workers set
+    /// their counter back, this is the step that they reached last.
     std::optional<std::uint64_t> done_step() const;
     /// How often a node reported a lower step than before within a round.
     std::uint64_t reset_count() const { return reset_count_; }
@@ -89,9 +90,9 @@ private:
     struct Steps {
         std::map<std::size_t, Node> of_node;
         Counts counts;
-        /// By the step at which the saves began.
+        /// The number of nodes that save, by the step at which their saves began.
         Counts saves;
-        /// A node has set its counter back after the lowest step was a new one.
+        /// A node has set its step counter back after the lowest step had become a new one.
         bool is_set_back = false;
 
         std::optional<std::uint64_t> lowest() const;

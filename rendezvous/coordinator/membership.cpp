@@ -18,7 +18,7 @@ int previous_place(const Member& member) {
     return member.group_rank.value_or(std::numeric_limits<int>::max());
 }
 
-/// How many nodes are admitted: always those without a hold, the held ones only as far as needed.
+/// How many nodes are admitted: all nodes without a hold, and held ones only as far as needed.
 std::size_t admitted_count(std::size_t free, std::size_t held, std::size_t min) {
     return std::max(free, std::min(free + held, min));
 }
@@ -231,7 +231,7 @@ std::vector<Member*> choose_members(Membership& members, std::size_t min, std::s
 
 std::string disagreement(const control::Join& job, const control::Join& node) {
     using namespace membership;
-    // Read on both hosts: in the refused node's report and in the server's log.
+    // Both hosts are named: the text is in the refused node's report and in the server's log.
     const auto on = [is_same_host = job.node.host == node.node.host](const control::Node& one) {
         return one.host + (is_same_host ? " (pid " + std::to_string(one.pid) + ")" : "");
     };
@@ -239,7 +239,7 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
         return std::string{what} + " is " + theirs + " on " + on(node.node) + " and " + ours +
                " in the job started on " + on(job.node);
     };
-    // `otherwise`: what holds where the option was not given.
+    // `otherwise`: the text for a node without the option.
     const auto differs_optionally =
         [&](const char* what, const auto& a, const auto& b, const char* otherwise) {
             const auto shown = [&](const auto& given) {
@@ -285,7 +285,8 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
             std::string{control::name_of(ours.late_nodes)},
             std::string{control::name_of(theirs.late_nodes)});
     if (ours.store_access != theirs.store_access) {
-        // Its workers could not use the other nodes' stores, nor other workers its store.
+        // The node's workers could not use the other nodes' stores, and other workers could not use
+        // its store.
         const auto name = [](control::StoreAccess access) {
             return std::string{control::name_of(access)} +
                    (access == control::StoreAccess::direct ? " (as of an older ddprun)" : "");

@@ -25,19 +25,19 @@ struct Hold {
     Duration length{};
 };
 
-/// The node is about to be taken away: before that, all ranks are to save.
+/// The node is about to be taken away; before that, all ranks must save.
 struct GivenNotice {
     std::string reason;
     int signal = 0;
-    /// Until when the save is awaited.
+    /// Until when the server waits for the save.
     Instant ends_at{};
     std::optional<std::uint64_t> asked;
     bool ends_job = false;
-    /// The round of `asked`.
+    /// The round whose step is in `asked`.
     std::optional<int> round;
 };
 
-/// One node of a job. silence.hpp knows when it was last heard.
+/// One node of a job. The time of its last message is in silence.hpp.
 struct Member {
     enum class State : std::uint8_t {
         ready,      ///< has no workers and a new store: may be in the next round
@@ -55,7 +55,7 @@ struct Member {
     std::uint64_t arrival = 0;
     /// The token that its next resume must show; none: the nonce is enough (protocol version 1).
     std::optional<Nonce> token;
-    /// A later message has shown that it has received its welcome.
+    /// A later message has shown that the member has received its welcome.
     bool has_answered = false;
 
     State state = State::ready;
@@ -67,15 +67,17 @@ struct Member {
     /// Its place in the current round, or in the last one.
     std::optional<int> group_rank;
     Instant came_at{};
-    /// Since when another node has asked for its fixed place.
+    /// The time since which another node has requested this member's fixed place.
     std::optional<Instant> contested_at;
     /// Set while the node has no place because of a hold.
     std::optional<Hold> hold;
-    /// A command has drained it: it was ordered to leave for this reason.
+    /// Set when a command has drained the node: the reason for which it was ordered to leave.
     std::optional<std::string> drain_reason;
-    /// Its host was drained before it joined: it gets no place until the host is undrained.
+    /// The host was drained before the node joined: the node gets no place until the host is
+    /// undrained.
     bool is_of_drained_host = false;
-    /// While stopping: until when the drain waits for it; longer only while it is silent.
+    /// Set while stopping: until when the drain waits for the member. It waits longer only while
+    /// the member is silent.
     std::optional<Instant> ready_by;
 
     const Nonce& nonce() const { return join.node.nonce; }
@@ -85,7 +87,7 @@ struct Member {
     /// "node2 (pid 4242)".
     std::string name() const;
     bool is_leaving() const { return leave_signal.has_value(); }
-    /// The node may be in a later round.
+    /// The node may have a place in a later round.
     bool stays() const { return !is_leaving() && !drain_reason && !is_of_drained_host; }
     bool speaks_through(ConnectionId id) const {
         return is_connected && connection.connection == id;
@@ -107,8 +109,8 @@ struct Member {
 
 std::string_view name_of(Member::State state);
 
-/// All nodes of one job by their nonce. A plain container: what follows from a change is decided by
-/// the job.
+/// All nodes of one job by their nonce. A plain container: the job decides what follows from a
+/// change.
 ///
 /// While thousands join, each join reads the counts, so they are kept up to date: only members that
 /// were handed out for a change since the event began (`open_`) are counted again.
@@ -136,7 +138,7 @@ public:
     /// Members without a group rank.
     std::size_t standby_count();
     std::size_t connected_count();
-    /// Some member may be in a later round.
+    /// Whether any member may be in a later round.
     bool has_staying() const;
     /// Members that may be in a later round, ready or not.
     std::size_t staying_count() const;
@@ -144,7 +146,7 @@ public:
     /// Checks the counts. Visits every member.
     void check() const;
 
-    /// In order of arrival, so that messages to all members are sent in this order.
+    /// In order of arrival; messages to all members are sent in this order.
     std::vector<Member*> by_arrival();
     std::vector<const Member*> by_arrival() const;
     /// Members without a group rank, in order of arrival.
@@ -184,7 +186,8 @@ private:
 };
 
 /// Chooses the members of the next round: those of the last round first, then by arrival; at most
-/// `most`. Held members are chosen only as far as `min` needs them, those released soonest first.
+/// `most`. Held members are chosen only as far as they are needed for `min`, in the order of their
+/// release.
 std::vector<Member*> choose_members(Membership& members, std::size_t min, std::size_t most);
 
 /// Why this node cannot be in a job with that one, naming both values; empty when it can.

@@ -11,7 +11,8 @@ namespace {
 
 using Ring = std::vector<std::size_t>;
 
-/// How many hosts are inspected for one member: walking a job of thousands for each would be slow.
+/// How many hosts are inspected for one member: inspecting all hosts of a job of thousands for each
+/// member would be slow.
 constexpr int most_looked_at = 16;
 
 /// For each place the next place on another host; empty when there is only one host.
@@ -21,7 +22,8 @@ Ring next_on_another_host(const std::vector<std::string>& hosts) {
         hosts.begin(), hosts.end(), [&](const auto& host) { return host == hosts.front(); });
     if (is_one_host) return {};
     Ring next(count);
-    // Two turns: at the end of the ring the entries of its beginning are not set yet.
+    // Goes around twice: the first time, the entries at the beginning of the ring are not set yet
+    // when its end needs them.
     for (std::size_t step = 2 * count; step-- > 0;) {
         const auto place = step % count;
         const auto after = (place + 1) % count;

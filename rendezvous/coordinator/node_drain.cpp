@@ -45,7 +45,7 @@ bool is_called(const JobData& job, const Member& member, const std::string& name
            (has_place(job, member) && name == std::to_string(*member.group_rank));
 }
 
-/// The members that `name` means. Members that already leave are included only when no other
+/// The members that match `name`. Members that already leave are included only when no other member
 /// matches.
 std::vector<Member*> members_called(JobData& job, const std::string& name) {
     std::vector<Member*> found;
@@ -56,7 +56,7 @@ std::vector<Member*> members_called(JobData& job, const std::string& name) {
     return found.empty() ? leaving : found;
 }
 
-/// The nodes that a command names, or why it names none.
+/// The nodes that a command names, or the reason why it names none.
 struct Named {
     std::vector<Member*> members = {};
     std::string problem = {};
@@ -108,7 +108,7 @@ bool is_host_of_server(const JobData& job, const Member& member) {
 
 std::string objection_despite_force(JobData& job, const std::vector<Member*>& members) {
     for (auto* other : job.members.by_arrival())
-        // A member that is out may never end, because its workers cannot be killed.
+        // The drain of a member that is out may never end, because its workers cannot be killed.
         if (other->drain_reason && other->state != Member::State::out && !is_among(members, *other))
             return "one drain at a time: " + label(job, *other) + " is still being drained";
     for (const auto* member : members)
@@ -210,8 +210,8 @@ void on_drain(JobStep& step, Member& sender, const control::Drain& drain) {
         return refuse(step, sender, drain.id, std::move(why));
     auto [members, problem] = named(job, drain.nodes);
     if (problem.empty()) problem = objection_despite_force(job, members);
-    // Changes the job in a new way, even if only by draining the host of a node that already
-    // leaves.
+    // The nodes whose drain is new. A node that already leaves counts if its host is not drained
+    // yet.
     auto staying = members;
     std::erase_if(staying, [&](const Member* member) {
         return member->drain_reason ||

@@ -3,13 +3,13 @@
 
 #include "rendezvous/coordinator/job_data.hpp"
 
-/// Commands by which nodes are taken out of a job, and their hosts let in again. A drained node
-/// gets an order and leaves with its own `Leave`, as after SIGTERM to its `ddprun`; the rest
-/// follows from that. A node that joins from its host later is a member without a place until the
-/// host is undrained. Other nodes of the host that were members before are not affected.
+/// Commands that take nodes out of a job, and admit their hosts again. A drained node gets an order
+/// and sends a `Leave`, as after SIGTERM to its `ddprun`. The job then handles this `Leave` like
+/// any other. A node that joins from its host later is a member without a place until the host is
+/// undrained. Other nodes of the host that were members before are not affected.
 namespace ddprun::coordinator {
 
-/// Performs the command and answers the sender: done, or why not.
+/// Performs the command and reports to the sender what was done, or why it was refused.
 void on_drain(JobStep& step, Member& sender, const control::Drain& drain);
 void on_undrain(JobStep& step, Member& sender, const control::Undrain& undrain);
 

@@ -42,7 +42,8 @@ std::vector<Member*> noticed(JobData& job) {
     return members;
 }
 
-/// A member of the round whose version does not have these messages.
+/// A member of the round whose protocol version does not have the messages of a save; null: there
+/// is none.
 const Member* older_member(const JobData& job) {
     for (const auto* member : job.members.by_arrival())
         if (member->group_rank && member->version() < control::save_since) return member;
@@ -58,7 +59,7 @@ void answer(const JobStep& step, Member& member, const std::string& reason) {
 control::SaveAt order_of(const JobStep& step) {
     const auto& state = std::get<Running>(step.job.state);
     control::SaveAt order{step.job.round->number, state.known_save.value()};
-    // The agreement ends first, if the server is reachable.
+    // The margin lets the server end the agreement first, if it is reachable.
     if (state.save_ends_at)
         order.left = std::max(*state.save_ends_at - step.now, Duration{}) + limits::save_margin;
     return order;
@@ -73,8 +74,8 @@ void send_point(const JobStep& step) {
     }
 }
 
-/// `how`: the final state of the save point. An agreed one is not withdrawn: some ranks may be
-/// saving it, and the others must do the same.
+/// `how`: the final state of the save point. An agreed save point is not withdrawn: some ranks may
+/// be saving it, and the others must do the same.
 void end_save(const JobStep& step, control::SaveState how) {
     auto& state = std::get<Running>(step.job.state);
     state.save.reset();
@@ -93,7 +94,7 @@ std::map<std::size_t, SaveAgreement::Node> nodes_of(const Round& round) {
     return nodes;
 }
 
-/// "; rank 3 on node2 has not called should_save so far": it may keep the others waiting.
+/// "; rank 3 on node2 has not called should_save so far": the other ranks may be waiting for it.
 std::string silent_text(const JobData& job, const SaveAgreement& save) {
     const auto silent = save.silent();
     if (!silent) return "";
@@ -121,7 +122,7 @@ std::string missing_text(const JobData& job, const SaveAgreement& save) {
     return text;
 }
 
-/// There is no common save: nodes that gave notice leave, as they would have without one.
+/// There is no common save: the nodes that gave notice leave without it.
 void give_up(JobStep& step, const std::string& why) {
     auto& job = step.job;
     const auto text = "preemption without a common save: " + why;
@@ -131,7 +132,8 @@ void give_up(JobStep& step, const std::string& why) {
         answer(step, *member, text);
 }
 
-/// Enough members stay for another round at once, or the job was asked to wait for others.
+/// Enough members stay for another round at once, or the job's settings allow it to wait for other
+/// nodes.
 bool goes_on(const JobData& job) {
     std::size_t staying = 0;
     for (const auto* member : job.members.by_arrival()) {

@@ -7,19 +7,19 @@
 #include <optional>
 #include <string>
 
-/// What follows when a node is about to be taken away: all ranks of the round save the same step
+/// Handles a node that is about to be taken away: all ranks of the round save the same step
 /// (save_agreement.hpp), then the job ends, or continues without that node. A notice belongs to its
 /// member and outlives rounds: a round that begins while there is a notice must save as well.
 namespace ddprun::coordinator {
 
 void on_notice(JobStep& step, Member& member, const control::Notice& notice);
 void on_save_report(JobStep& step, Member& member, const control::SaveReport& report);
-/// The member leaves or is lost: its notice needs no answer any more.
+/// Called when the member leaves or is lost: its notice needs no answer any more.
 void forget_notice(JobStep& step, Member& member);
 /// The round continues without the member of this place, whose ranks have ended.
 void on_gone_from_save(JobStep& step, std::size_t group_rank);
 /// How all ranks had saved before they ended, as a text for the end of the job; known only while
-/// the job recovers: their nodes have reported it, and the agreement was made by the previous
+/// the job recovers, from the reports of their nodes. The agreement was made by the previous
 /// server. Requires: all have succeeded.
 std::optional<std::string> saved_while_recovering(const JobData& job, Instant now);
 /// Takes over the save state of a member that comes back while the job recovers.
@@ -28,12 +28,13 @@ void recover_save(JobStep& step, Member& member, const control::Resume& resume);
 /// Begins a save if a member has given notice. Called when a round begins or continues. Requires:
 /// job.is<Running>().
 void begin_save_if_noticed(JobStep& step);
-/// Ends the notices of drained nodes without a place in a new round: they have nothing to save.
+/// Ends the notices of drained nodes that have no place in the new round, since they have no ranks
+/// to save.
 void end_notices_of_drained(JobStep& step);
-/// After a recovery without a notice so far: ranks may wait at a step that the previous server had
-/// proposed, or had agreed on without reaching every node.
+/// Called after a recovery in which no node has repeated a notice. Ranks may wait at a step that
+/// the previous server had proposed, or whose agreement had not reached every node.
 void settle_orphaned_save(const JobStep& step);
-/// Repeats what a member that has come back may have missed.
+/// Repeats the messages that a member may have missed before it came back.
 void repeat_save(const JobStep& step, const Member& member);
 /// When the time for the save is over, nodes that gave notice leave without a common save.
 void end_save_if_due(JobStep& step);

@@ -13,8 +13,9 @@ bool is_failure(const control::Cause& cause) {
     return cause.kind == control::Cause::Kind::worker_failed;
 }
 
-/// How the process ended, and its message without numbers, which may be addresses, ports or process
-/// ids. Which rank it was, and on which host, is no difference.
+/// The end of the process, and its message without numbers, which may be addresses, ports or
+/// process ids. The rank and host are left out, so equal failures of different ranks have equal
+/// texts.
 std::string failure_text(const control::Cause& cause) {
     if (!cause.worker) return cause.reason;
     auto message = cause.worker->message;

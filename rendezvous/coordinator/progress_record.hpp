@@ -11,8 +11,8 @@
 
 namespace ddprun::coordinator {
 
-/// Failed rounds in a row without a new step: one that some rank has done and no rank of an earlier
-/// round had. Too many of them end the job (--stop-without-progress).
+/// Counts failed rounds in a row without a new step. A step is new if a rank has done it and no
+/// rank of an earlier round had. Too many of them end the job (--stop-without-progress).
 ///
 /// | A round ended                   | and it had       | the count      |
 /// |---------------------------------|------------------|----------------|
@@ -20,23 +20,25 @@ namespace ddprun::coordinator {
 /// | because a worker failed         | no new step      | is one more    |
 /// | for another reason: a lost node | no new step      | stays          |
 ///
-/// A job is ended only when nothing shows progress: the fastest rank counts, and a rank whose step
-/// went back within the round, as at the end of an epoch, has done new ones. As long as no
-/// round has reported a step, nothing is known but how they failed: a short one that failed as the
-/// one before is one more, another short one begins the count, and a longer one ends it. Owned by
-/// a job. Pure.
+/// A job is ended only when nothing shows progress. So the fastest rank counts, and a rank whose
+/// step went back within the round, as at the end of an epoch, counts as having done new steps. As
+/// long as no round has reported a step, rounds are compared by their failures. A short round that
+/// failed like the round before adds one; any other short round sets the count to one; a longer
+/// round sets it to 0. Owned by a job. Pure.
 class ProgressRecord {
 public:
     /// Without a limit no job is ended, and nothing is recorded. Requires: limit > 1.
     explicit ProgressRecord(std::optional<int> limit) : limit_(limit) {}
 
-    /// What the ranks of one node of the current round have reported, and what they had before.
+    /// Handles a report of one node of the current round: the progress of its ranks now, and as
+    /// reported before.
     void on_progress(
         std::span<const control::RankProgress> before, std::span<const control::RankProgress> now);
-    /// Earlier rounds, under another server, have done this step. How many failed is not known.
+    /// Earlier rounds, under another server, have done this step. The number of failed rounds is
+    /// unknown.
     void restore_step(std::uint64_t step);
 
-    /// With this end of the current round the limit is reached.
+    /// Whether this end of the current round reaches the limit.
     bool is_last(Duration ran_for, const control::Cause& cause) const {
         return limit_ && count_after(ran_for, cause) >= *limit_;
     }

@@ -15,7 +15,7 @@ bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/// The run of digits at the start of `text`, which is shortened by it; leading zeros dropped.
+/// Removes the digits at the start of `text` and returns them without leading zeros.
 std::string_view take_number(std::string_view& text) {
     std::size_t end = 0;
     while (end < text.size() && is_digit(text[end]))
@@ -60,7 +60,7 @@ bool comes_before(const Candidate& a, const Candidate& b) {
     return order != 0 ? order < 0 : a.arrival < b.arrival;
 }
 
-/// "row1/rack7" -> "row1", "row1/rack7".
+/// Returns "row1" and "row1/rack7" for "row1/rack7".
 std::vector<std::string_view> levels_of(std::string_view topology) {
     std::vector<std::string_view> levels;
     for (std::size_t end = 0; end < topology.size(); ++end) {

@@ -38,10 +38,10 @@ struct RankOrder {
     std::string warning;
 };
 
-/// Explicit node ranks first, then members of the previous round in their order (holes closed),
-/// then newcomers: the endpoint's host, natural order of host names, arrival. Nodes of one switch
-/// without an explicit rank are placed together, at the position of the first of them; likewise the
-/// switches below a common switch.
+/// The order is: explicit node ranks, then members of the previous round in their order without
+/// gaps, then new nodes (the endpoint's host, then by the natural order of host names, then by
+/// arrival). Nodes of one switch without an explicit rank are placed together, at the position of
+/// the first of them. So are the switches below a common switch.
 RankOrder rank_order(const std::vector<Candidate>& candidates);
 
 /// Whether host name `a` comes before `b`: digits count as numbers (node2 before node10).

@@ -21,14 +21,14 @@ struct Reach {
 };
 
 /// The given address (--local-addr), else the node's end of its connection. A loopback address that
-/// differs from what the server sees belongs to a tunnel or proxy, and other nodes cannot use it:
-/// an error whose context names --local-addr.
+/// differs from the peer address at the server belongs to a tunnel or proxy, and other nodes cannot
+/// use it. That is an error whose context names --local-addr.
 Result<Reach> reach_of(const control::Join& join, const Connected& connection);
 
 /// The node's address as sent to a member that has this connection.
 const std::string& address_for(const Reach& node, const Connected& member);
 
-/// The node is on the machine that the endpoint names.
+/// Whether the node is on the machine that the endpoint names.
 bool is_endpoint_host(const Reach& node, const Connected& connection);
 
 }  // namespace ddprun::coordinator

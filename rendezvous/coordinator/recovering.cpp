@@ -27,7 +27,8 @@ constexpr std::size_t most_named = 8;
 /// Places of the round whose members have not come back.
 struct MissingPlaces {
     std::size_t count = 0;
-    /// Only the first few: the number of places was stated by a peer, and may be huge.
+    /// The first few missing places only: the number of places was stated by a peer, and may be
+    /// huge.
     std::vector<std::size_t> first;
 };
 
@@ -86,8 +87,8 @@ void reject(JobStep& step, Member& member, const std::string& why) {
     remove_member(step, member);
 }
 
-/// The highest reported round is the current one. The previous server may have begun one round more
-/// that reached no member that comes back; its number is not used again.
+/// The highest reported round is the current one. The previous server may have begun one more round
+/// whose members do not come back, so the number after the current one is not used.
 void adopt_round(JobStep& step, const Member& reporter, const control::Assignment& assignment) {
     auto& job = step.job;
     std::vector<Member*> older;
@@ -95,12 +96,12 @@ void adopt_round(JobStep& step, const Member& reporter, const control::Assignmen
         if (member->group_rank) older.push_back(member);
     for (auto* member : older) {
         member->group_rank.reset();
-        // A member that reports the newer round itself, or is ready, has left the older one.
+        // The reporter itself, and any member that is ready, have left the older round.
         if (member->state == Member::State::ready || member == &reporter) continue;
         reject(step, *member, outdated_text(job.round->number, assignment.round));
     }
     job.round = recovered_round(assignment, step.now);
-    // Set by the members that get their places back.
+    // Set again by the reports of members that get their places back.
     job.round->done_step.reset();
     job.next_round = assignment.round + 2;
     auto& state = std::get<Recovering>(job.state);
@@ -119,7 +120,7 @@ bool give_back_place(JobStep& step, Member& member, const control::Assignment& a
     return true;
 }
 
-/// Requires: the member is taken back, so that a refused one changes no total.
+/// Requires: the member has been accepted, so that a refused member changes no total.
 void restore_goodput(JobStep& step, const control::Resume& resume) {
     if (!resume.goodput) return;
     const auto age = resume.goodput_age.value_or(Duration{});
@@ -150,7 +151,7 @@ control::Cause stop_was_begun(const JobData& job, int round) {
     return cause;
 }
 
-/// Requires: the member has its place back.
+/// Takes over the member's reported state. Requires: the member has its place back.
 void take_back_inside(JobStep& step, Member& member, const control::Resume& resume) {
     auto& job = step.job;
     const int reported = resume.assignment->round;
@@ -160,7 +161,8 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
     const bool is_stopping = resume.state == control::NodeState::stopping;
     const bool is_done = resume.state == control::NodeState::succeeded;
     step.send(member, control::Resumed{step.job.identity.epoch});
-    // A member that is done has no workers, so later rounds may have begun without it.
+    // A member whose workers have all succeeded has none left, so later rounds may have begun
+    // without it.
     auto& state = std::get<Recovering>(job.state);
     state.has_stopping |= is_stopping || is_done;
     state.has_workers |= !is_free && !is_stopping && !is_done;
@@ -170,7 +172,7 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
     if (is_free) member.become(Member::State::ready);
     if ((is_free || is_stopping) && job.is_round_going_on())
         stop_round(step, stop_was_begun(job, reported), SIGTERM);
-    // A job that was cancelled before this round was known stays cancelled.
+    // A job that was cancelled before a member reported this round stays cancelled.
     const auto& cancel = job.causes.cancel;
     if (cancel && job.is_round_going_on()) stop_round(step, *cancel, cancel->signal);
     if (is_free) return;
@@ -183,14 +185,14 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
     if (is_done) on_succeeded(step, member, reported);
 }
 
-/// There has been no later round than the known one, since a round begins only when the workers of
-/// the one before are gone. Workers that could not be killed are the exception, but then their
+/// True when no later round than the reported one was begun. A round begins only when the workers
+/// of the round before are gone. The exception are workers that could not be killed, but then their
 /// nodes do not come back together with all others.
 bool is_newest_round(const Recovering& state, const MissingPlaces& missing) {
     return state.has_workers || (state.has_stopping && missing.count == 0);
 }
 
-/// Missing members may have received the job's result long ago.
+/// True when missing members may have received the job's result long ago.
 bool is_abandoned(const JobData& job, const MissingPlaces& missing) {
     if (missing.count == 0 || job.causes.cancel) return false;
     const auto members = job.members.by_arrival();
@@ -198,7 +200,7 @@ bool is_abandoned(const JobData& job, const MissingPlaces& missing) {
         members.begin(), members.end(), [](const Member* member) { return member->is_active(); });
 }
 
-/// The neighbours of each member were chosen by the server's predecessor.
+/// Sets the neighbours that the previous server had chosen for each member.
 void set_neighbours(Round& round, const std::map<int, std::vector<control::Neighbour>>& reported) {
     std::map<Nonce, std::size_t> rank_of;
     for (const auto& [rank, place] : round.places.taken())
@@ -221,7 +223,7 @@ void lose_missing(JobStep& step, const MissingPlaces& missing) {
     if (!drain->departure) drain->departure = std::move(cause);
 }
 
-/// The round cannot be recovered, and its members begin another.
+/// Called when the round cannot be recovered: its members form another one.
 void form_again(JobStep& step) {
     auto& job = step.job;
     const auto* drain = job.drain();
@@ -256,7 +258,7 @@ void finish(JobStep& step) {
                 "round " + std::to_string(job.round->number) + " goes on: " + what_happened(job) +
                     ", no worker was disturbed");
     }
-    // Deadlines begin now for all that happened meanwhile.
+    // Deadlines of events during the recovery begin now.
     restart_clocks(step);
     if (missing.count > 0) lose_missing(step, missing);
     if (job.is<Draining>()) {
@@ -316,8 +318,8 @@ void update_recovering(JobStep& step) {
 }
 
 /// No member came back with workers. So the previous servers may have begun later rounds with nodes
-/// that do not come back, and no round number is known to be unused. The spent restarts stay spent,
-/// since the job is the same.
+/// that do not come back, and any round number may have been used. The count of spent restarts is
+/// kept, since the job is the same.
 void start_new_incarnation(JobStep& step) {
     auto& job = step.job;
     job.naming = Naming::nameless;

@@ -7,7 +7,7 @@
 #include <string>
 
 /// The state `Recovering`: the server was started again, and the job is rebuilt from what its
-/// members report. Nothing of it is on a disk.
+/// members report. No state of the job is stored on a disk.
 namespace ddprun::coordinator {
 
 /// Makes a node that is unknown to this server a member. Returns null after answering a node that
@@ -21,10 +21,10 @@ void update_recovering(JobStep& step);
 /// The number of the next round is unknown: all members join again, and their rounds count from 0
 /// under a new name.
 void start_new_incarnation(JobStep& step);
-/// Every member is lost, for this reason.
+/// Treats every member as lost, for this reason.
 void reject_all(JobStep& step, const std::string& reason);
 
-/// Why the job still recovers, with details that change all the time; for /status.
+/// Why the job still recovers, with details that change too often for the log; for /status.
 std::string recovery_progress(const JobData& job, Instant now);
 
 }  // namespace ddprun::coordinator

@@ -30,8 +30,8 @@ control::Cause cause_of(const Member& member, const control::Failed& failed) {
     control::Cause cause;
     cause.host = member.host();
     cause.round = failed.round;
-    // Any caller may read the reasons on pages, unlike a worker's text. Here no worker failed, so
-    // the failure's other fields are unused.
+    // Any caller may read the reasons on pages, unlike a worker's text. When only the store was
+    // unreachable, no worker failed, and the failure's other fields are unused.
     if (failed.kind == control::Cause::Kind::store_unreachable) {
         cause.kind = control::Cause::Kind::store_unreachable;
         cause.reason = "node " + member.name() + ": " + failure.message;
@@ -78,7 +78,7 @@ void on_leave(JobStep& step, Member& member, const control::Leave& leave) {
         "node " + member.name() + " leaves: " + leave.reason);
     cause.signal = leave.signal;
     if (!job.causes.left) job.causes.left = cause;
-    // A drained host does not leave and return by itself.
+    // A drained host has left because of the command, so this does not count as an unreliable host.
     if (member.group_rank && !member.drain_reason)
         job.holds.hosts.note_gone(member.host(), job.round->number, step.now);
     depart(step, member, std::move(cause));
@@ -99,7 +99,7 @@ void on_message(JobStep& step, Member& member, control::AgentMessage message) {
     auto& job = step.job;
     std::visit(
         Overloaded{
-            // The coordinator itself handles these two messages.
+            // The coordinator handles these two messages itself, so they do not come here.
             [&](const control::Join&) { ++job.stale_count; },
             [&](const control::Resume&) { ++job.stale_count; },
             [&](const control::Ready& ready) { on_ready(step, member, ready); },
@@ -135,7 +135,7 @@ void on_ready(JobStep& step, Member& member, const control::Ready& ready) {
         ++job.stale_count;
         return;
     }
-    // The node fenced itself before the server noticed anything.
+    // The node fenced itself before the server noticed the loss of contact.
     member.become(Member::State::ready);
     depart(
         step,
@@ -168,7 +168,7 @@ void on_succeeded(JobStep& step, Member& member, int round) {
     }
     job.round->place_of(member).has_succeeded = true;
     ++job.round->succeeded_count;
-    // While draining it stays a member, whose `ready` is awaited.
+    // While the job drains, the member's state stays as it is, and its `ready` is awaited.
     if (job.is_round_going_on()) member.become(Member::State::succeeded);
     const bool is_success = job.round->succeeded_count == job.round->places.size();
     const bool has_failures = job.drain() && !job.drain()->failures.empty();

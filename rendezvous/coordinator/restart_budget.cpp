@@ -17,7 +17,7 @@ void RestartBudget::spend() {
 Duration RestartDelay::next(Duration ran_for) {
     if (ran_for >= longest_) next_ = shortest_;
     const auto pause = next_;
-    // Ten years, the longest there is, doubled once still fit.
+    // Does not overflow: the longest possible pause is ten years, and twice that still fits.
     next_ = std::min(2 * next_, longest_);
     return pause;
 }

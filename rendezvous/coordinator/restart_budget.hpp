@@ -9,9 +9,9 @@
 
 namespace ddprun::coordinator {
 
-/// How many failures of workers a job survives: one budget for the whole job. Lost nodes and
-/// changes of membership do not spend it. Workers get the count of all restarts of the job, so that
-/// the number never decreases when the budget is refilled.
+/// Counts how many failures of workers a job may still have: one budget for the whole job. Lost
+/// nodes and changes of membership are not counted. Workers get the count of all restarts of the
+/// job, so that the number never decreases when the budget is refilled.
 class RestartBudget {
 public:
     explicit RestartBudget(int max) : max_(max) {}
@@ -21,7 +21,7 @@ public:
     void spend();
     void refill() { used_ = 0; }
     /// Takes over the counts that a member reports after the server was restarted; the highest
-    /// numbers win.
+    /// reported numbers count.
     void restore(int used, int total) {
         used_ = std::max(used_, std::min(used, max_));
         total_ = std::max(total_, total);

@@ -62,7 +62,7 @@ PlannedRound plan_round(const std::vector<Member*>& chosen) {
     return planned;
 }
 
-/// Later sums of these numbers fit into an int.
+/// Within these bounds, later sums of the numbers also fit into an int.
 bool is_possible(const control::Assignment& assignment) {
     const auto most_workers =
         std::int64_t{assignment.group_world_size} * limits::max_workers_per_node;
@@ -102,7 +102,7 @@ bool Round::put_back(const Member& member, const control::Assignment& assignment
 
 bool Round::needs(const Member& member) const {
     if (!place_of(member).has_succeeded) return true;
-    // It hosts the worker store of the members that still run.
+    // The first member hosts the store that the remaining workers use.
     return *member.group_rank == 0 && succeeded_count < places.size();
 }
 

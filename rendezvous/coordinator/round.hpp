@@ -35,17 +35,17 @@ struct ReportedWait {
 };
 
 struct StoreWaits {
-    /// The longest wait that still lasts, as far as is known.
+    /// The longest of the reported waits that have not ended.
     std::optional<ReportedWait> longest;
     /// A wait that its client has cancelled.
     std::optional<ReportedWait> timed_out;
-    /// How many members have not reported their connections since the last report of a wait.
+    /// How many members have not yet reported their connections since the last report of a wait.
     std::size_t unanswered = 0;
     /// The key of the wait that was logged last.
     std::string noted_key;
 };
 
-/// A member's place in a round. It stays when the member is lost.
+/// A member's place in a round. The place is kept when the member is lost.
 struct Place {
     Nonce nonce;
     std::string host;
@@ -62,7 +62,7 @@ struct Place {
     /// Why the member has this group rank, from `rank_order`.
     std::string reason;
     bool has_succeeded = false;
-    /// The member was lost or left after it had succeeded, so it is not missed.
+    /// The member was lost or left after it had succeeded, so the round does not need it.
     bool is_gone = false;
     std::optional<ReportedClients> store_clients;
     /// The last progress that its workers reported.
@@ -92,8 +92,8 @@ private:
     std::map<std::size_t, Place> taken_;
 };
 
-/// Which member has which ranks: the current round, or the last one. A value; `Job` decides when
-/// there is another. Ranks are prefix sums over the places, per world and per role.
+/// The assignment of ranks to members, in the current or the last round. A value; `Job` decides
+/// when there is another. Ranks are prefix sums over the places, per world and per role.
 struct Round {
     int number = 0;
     int world_size = 0;
@@ -108,8 +108,8 @@ struct Round {
     /// Rebuilt from what its members reported after the server was started again.
     bool is_recovered = false;
     StoreWaits store_waits;
-    /// The text of how all ranks saved before a node was taken away, after which the job was to
-    /// continue without it.
+    /// Describes how all ranks saved before a node was taken away; the job continues without that
+    /// node.
     std::optional<std::string> saved;
 
     /// Requires: `member` has a group rank.
@@ -119,7 +119,7 @@ struct Round {
     const Place& place_of(const Member& member) const {
         return places.at(static_cast<std::size_t>(member.group_rank.value()));
     }
-    /// The round cannot go on without this member.
+    /// The round cannot continue without this member.
     bool needs(const Member& member) const;
     /// The assignment to send to this member; addresses are as seen from its connection.
     control::Assignment assignment_for(const Member& member) const;
@@ -145,9 +145,9 @@ struct PlannedRound {
 /// and times.
 PlannedRound plan_round(const std::vector<Member*>& chosen);
 
-/// Whether such a round, with such a place in it, can exist.
+/// Whether the numbers of the assignment are consistent: its place can be in such a round.
 bool is_possible(const control::Assignment& assignment);
-/// A round that one member reports: its size, with no place filled yet. Requires:
+/// The round that one member has reported, with its size and without any member yet. Requires:
 /// is_possible(assignment).
 Round recovered_round(const control::Assignment& assignment, Instant now);
 

@@ -26,7 +26,7 @@ Running state_of(const JobData& job, Instant now) {
     return state;
 }
 
-/// Gives the chosen members their places; every other member has none from now on.
+/// Gives the chosen members their places, and takes the places of all other members.
 void place_members(JobData& job) {
     for (auto* member : job.members.by_arrival())
         member->group_rank.reset();
@@ -38,7 +38,7 @@ void place_members(JobData& job) {
     }
 }
 
-/// The last time at which all members of the round had been heard; none while one is not.
+/// The latest time since which every member of the round has been heard; none while one is silent.
 std::optional<Instant> all_heard_at(const JobStep& step) {
     const auto& job = step.job;
     auto earliest = step.now;
@@ -154,7 +154,7 @@ void refuse_surplus(JobStep& step) {
     if (surplus.empty()) return;
     const auto heard_at = running::all_heard_at(step);
     for (auto* member : surplus) {
-        // The newcomer may replace a member that is gone, whose loss is not known yet.
+        // The newcomer may replace a member whose loss has not been noticed yet.
         if (!heard_at || *heard_at < member->came_at) {
             check_at = step.now + limits::silent_check_interval;
             continue;

@@ -11,8 +11,9 @@ namespace ddprun::coordinator {
 namespace save_agreement {
 namespace {
 
-/// How far above the highest step the next proposal is. Twice 1, since ranks in step may all be
-/// about to pass the first proposal; then doubled, for ranks whose steps are shorter than a ballot.
+/// How far above the highest step the next proposal is. It is 1 for the first two attempts, since
+/// ranks at the same step may all be about to pass the first proposal. Then it doubles, for ranks
+/// whose steps are shorter than a ballot.
 std::uint64_t margin(int attempt) {
     return attempt <= 2 ? 1 : std::uint64_t{1} << static_cast<unsigned>(attempt - 2);
 }
@@ -121,7 +122,7 @@ void SaveAgreement::propose(Instant now) {
         control::SaveState::proposed};
     state_ = State::proposed;
     agreed_at_ = now;
-    // Ranks that have ended cannot save once more.
+    // The reports of ranks that have ended are kept, since those ranks cannot save again.
     for (auto& [group_rank, node] : nodes_)
         if (!node.is_gone) node.report.reset();
 }

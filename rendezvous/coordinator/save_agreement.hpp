@@ -13,9 +13,9 @@
 namespace ddprun::coordinator {
 
 /// Agrees on a step that all ranks of one round save. No rank may have passed that step when it is
-/// agreed. So a step above the highest known one is proposed, each node reports the highest step
-/// for which a rank had asked when all of them could see the proposal, and a rank that reaches the
-/// step waits from then on.
+/// agreed. So a step above the highest known one is proposed, and a rank that reaches it waits.
+/// Once the proposal is visible to all its ranks, each node reports the highest step for which one
+/// of them had asked by then.
 ///
 ///   proposed --a rank was there already, or declined-->   proposed   the next ballot, a higher
 ///   step proposed --every node: all its ranks are below-->     agreed     the same ballot agreed
@@ -50,14 +50,14 @@ public:
     /// Returns true when `point()` or `state()` has changed.
     bool on_report(std::size_t group_rank, const control::SaveReport& report, Instant now);
 
-    /// The ranks of a node have ended, and it reports no more. Returns true when `point()` or
-    /// `state()` has changed.
+    /// The ranks of a node have ended, and no further report of it will arrive. Returns true when
+    /// `point()` or `state()` has changed.
     bool on_gone(std::size_t group_rank, Instant now);
 
     State state() const { return state_; }
-    /// The save point that the members of the round are to have.
+    /// The save point to send to the members of the round.
     const control::SavePoint& point() const { return point_; }
-    /// Since when the ranks may save.
+    /// The time since which the ranks may save.
     Instant agreed_at() const { return agreed_at_; }
     /// The saved step: the first one at or after the agreed step. Requires: State::saved.
     std::uint64_t saved_step() const { return saved_step_; }

@@ -144,7 +144,7 @@ void Silence::on_deadline(Instant now, std::vector<Effect>& out) {
         out.push_back(std::move(one));
 }
 
-/// The node is heard again, whatever the message was.
+/// Called for every message of the node, whatever its type.
 void Silence::hear(Entry& entry, Instant now, std::vector<Effect>& out) {
     entry.heard_at = now;
     if (!entry.suspicion) return;
@@ -197,7 +197,7 @@ std::optional<Instant> Silence::next_look_at(const Entry& entry) const {
     if (!lease_) return entry.lost_at;
     const auto next = earliest(entry.lost_at, entry.heard_at + *lease_);
     if (!entry.suspicion) return earliest(next, entry.heard_at + limits::suspect_after);
-    // Answers have their own deadlines.
+    // A node with witnesses also has the deadline of its next question.
     return has_witnesses(entry) ? earliest(next, entry.suspicion->next_ask()) : next;
 }
 

@@ -56,21 +56,21 @@ public:
     struct Removed {
         Nonce nonce;
     };
-    /// A place in a round whose member is known, by group rank.
+    /// A place of the round whose member is known. Seats are in the order of group ranks.
     struct Seat {
         Nonce nonce;
         std::string host;
-        /// Seats of the nodes that are asked about this one.
+        /// The seats of the nodes that are asked about this one when it is silent.
         std::vector<std::size_t> neighbours;
     };
-    /// Places were given. `is_recovered`: the round continues as before, and so do the reachable
-    /// neighbours.
+    /// The members got their places. `is_recovered`: the round continues as before, and so do the
+    /// reachable neighbours.
     struct RoundBegan {
         int number = 0;
         std::vector<Seat> seats;
         bool is_recovered = false;
     };
-    /// How many of its neighbours answer this node, from `started`.
+    /// How many of its neighbours this node can reach, as reported in `started`.
     struct Reached {
         Nonce nonce;
         int count = 0;
@@ -80,7 +80,7 @@ public:
         Nonce witness;
         control::NeighbourHeard heard;
     };
-    /// The process did not run for a while, so silence meanwhile means nothing.
+    /// The process did not run for a while, so silence during that time means nothing.
     struct WokenLate {};
     /// The job is over: nodes can still be lost, but neighbours are no longer asked.
     struct Ended {};
@@ -124,15 +124,15 @@ public:
     explicit Silence(std::optional<Duration> lease) : lease_(lease) {}
 
     void handle(Event event, Instant now, std::vector<Effect>& out);
-    /// Never later than the first moment at which a node counts as lost or a question is due.
+    /// At or before the first moment at which a node counts as lost or a question is due.
     std::optional<Instant> next_deadline() const { return look_at_; }
 
     /// The node is connected and not silent.
     bool is_heard(const Nonce& nonce, Instant now) const;
     /// No message for 3 s.
     bool is_silent(const Nonce& nonce, Instant now) const;
-    /// Whether the node has been heard at that moment or later. Without a lease there are no
-    /// heartbeats, so it always counts as heard while connected.
+    /// Whether a message of the node has arrived at that moment or later. Without a lease there are
+    /// no heartbeats, so it always counts as heard while connected.
     bool is_heard_since(const Nonce& nonce, Instant moment, Instant now) const;
     Instant heard_at(const Nonce& nonce) const;
     std::size_t size() const { return entries_.size(); }
@@ -147,7 +147,7 @@ private:
         Instant heard_at{};
         /// When the node will be lost because its connection ended.
         std::optional<Instant> lost_at;
-        /// While it is silent.
+        /// Set while the node is silent.
         std::optional<Suspicion> suspicion;
         /// How many of its neighbours can be reached by it in this round.
         int reached = 0;

@@ -16,7 +16,8 @@ std::string held_text(const Hold& hold) {
            " s, unless it is needed";
 }
 
-/// True when members of the round run on the same host: then the host itself is reliable.
+/// True when other members of the round run on the same host, so the host itself counts as
+/// reliable.
 bool has_other_nodes_at(const JobData& job, const std::string& host) {
     if (!job.round) return false;
     const auto& places = job.round->places.taken();

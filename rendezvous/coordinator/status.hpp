@@ -13,7 +13,7 @@
 /// The state of a job as values; server/http_status turns them into JSON.
 namespace ddprun::coordinator {
 
-/// A worker that has reported any.
+/// The progress of one worker that has reported any.
 struct ProgressStatus {
     int rank = 0;
     std::optional<std::uint64_t> step;
@@ -43,7 +43,7 @@ struct StoreWaitStatus {
     std::string key;
     std::uint64_t more_keys = 0;
     double since_s = 0;
-    /// The waiting ranks, as "0-6", and what is known of the other ranks, as in the log.
+    /// The waiting ranks ("0-6"), and the reports about the other ranks, as in the log.
     std::string ranks;
     std::string missing;
 };
@@ -70,7 +70,7 @@ struct GoodputStatus {
 
 struct JobStatus {
     std::string run_id;
-    /// The last of several jobs with this id.
+    /// This is the newest of the jobs with this id.
     bool is_newest = true;
     std::string incarnation;
     /// The epoch of the leadership under which this server has the job; 0: it was not elected.

@@ -24,7 +24,7 @@ bool is_of_current_round(const JobData& job, const Member& member, int round) {
            round == job.round->number;
 }
 
-/// Connections that were reported before the wait may have changed.
+/// Ignores connections that were reported before the wait, since they may have changed.
 WaitingRanks ranks_of(const Round& round, const ReportedWait& wait) {
     std::vector<NodeRanks> nodes;
     nodes.reserve(round.places.taken().size());
@@ -49,7 +49,7 @@ std::string tenths_text(Duration length) {
     return seconds_text(std::chrono::round<Tenths>(length));
 }
 
-/// Once for each key.
+/// Logs the longest wait, once for each key.
 void note(JobStep& step) {
     auto& waits = step.job.round->store_waits;
     if (!waits.longest || waits.noted_key == waits.longest->what.key) return;
@@ -64,7 +64,8 @@ void note(JobStep& step) {
         missing_text(ranks)});
 }
 
-/// The node that reports the wait also reports its own connections.
+/// Requests the connections of the other members; the node that reports the wait also reports its
+/// own.
 void ask_others(JobStep& step, const Member& reporter) {
     const auto& job = step.job;
     std::size_t unanswered = 1;
@@ -91,7 +92,8 @@ void on_wait(JobStep& step, const Member& member, const control::StoreWait& wait
         waits.longest.reset();
         return;
     }
-    // A member did not answer within an interval of reports; the others have.
+    // The wait has lasted since the last report: it is logged now, even if a member has not
+    // answered.
     if (!wait.has_timed_out && waits.longest && waits.longest->what.key == wait.key) note(step);
     auto& kept = wait.has_timed_out ? waits.timed_out : waits.longest;
     kept = ReportedWait{wait, step.now};
@@ -110,13 +112,15 @@ void on_clients(JobStep& step, const Member& member, const control::StoreClients
     if (--waits.unanswered == 0 && !job.drain()) note(step);
 }
 
-/// Empty when the rank that failed then was not waiting.
+/// Describes the wait that timed out; empty when the rank, which failed at `failed_at`, was not in
+/// it.
 std::string timed_out_text(const Round& round, int rank, Instant failed_at) {
     const auto& wait = *round.store_waits.timed_out;
     if (failed_at - wait.at > limits::timed_out_wait_window) return {};
     const auto ranks = ranks_of(round, wait);
     const bool has_waited = std::binary_search(ranks.waiting.begin(), ranks.waiting.end(), rank) ||
-                            // Its process was gone before its connections could be examined.
+                            // The rank may be an unknown client, if its process ended before its
+                            // connections were examined.
                             ranks.unknown_clients > 0;
     if (!has_waited) return {};
     auto text = "a wait of " + tenths_text(wait.what.age) + " for the key " + wait.what.key +
@@ -152,7 +156,7 @@ void on_progress(JobStep& step, const Member& member, const control::NodeProgres
 /// Several nodes keep the goodput, since they are unlikely to be lost together with the server.
 constexpr int goodput_keepers = 3;
 
-/// A restarted server, or another one, learns of the job only from its members.
+/// A restarted server, or another one, gets the job's state only from its members.
 bool keeps_goodput(const JobData& job, const Member& member) {
     const bool may_follow = !job.identity.is_hosted || job.identity.epoch > 0;
     return may_follow && member.group_rank.value_or(goodput_keepers) < goodput_keepers &&

@@ -6,9 +6,10 @@
 
 #include <optional>
 
-/// Determines which ranks a long wait in the store of the current round is about. The node that
-/// serves the store reports a wait and then the connections of its workers; the other members are
-/// asked for theirs; when all have answered, a line is logged. waiting_ranks.hpp compares the two.
+/// Determines for which ranks a long wait in the store of the current round waits. The node that
+/// serves the store reports a wait and then the connections of its workers. The other members are
+/// then asked for theirs, and when all have answered, a line is logged. waiting_ranks.hpp compares
+/// the wait with the connections.
 namespace ddprun::coordinator {
 
 /// Answers a heartbeat and takes over its reports of the store and of the workers' progress.
@@ -16,9 +17,9 @@ void on_heartbeat(JobStep& step, const Member& member, const control::Heartbeat&
 
 /// The longest wait, unless its last report is too old.
 std::optional<StoreWaitStatus> store_wait_status(const JobData& job, Instant now);
-/// Called when the round is over. A failure shortly after a wait of that rank timed out gets the
-/// wait as its `why`, if its host knows no other cause. Not called earlier, since answers of
-/// members may still arrive while the round is being stopped.
+/// Called when the round is over. If a rank failed shortly after its wait timed out, the wait
+/// becomes the failure's `why`, unless its host has reported another cause. Not called earlier,
+/// since answers of members may still arrive while the round is being stopped.
 void explain_by_waits(JobData& job);
 
 }  // namespace ddprun::coordinator

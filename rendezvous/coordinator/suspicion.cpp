@@ -18,7 +18,7 @@ std::string tenths(Duration length) {
 }  // namespace
 }  // namespace suspecting
 
-/// The first question asks for no confirmation: the member itself notices the lost contact at about
+/// The first question requests no confirmation: the member itself notices the lost contact at about
 /// the same time, and begins to probe.
 std::optional<Suspicion::Question> Suspicion::ask(Instant now) {
     if (now < next_ask_) return std::nullopt;

@@ -11,27 +11,27 @@
 
 namespace ddprun::coordinator {
 
-/// A neighbour that is asked about a silent member, as the job sees it.
+/// A neighbour that is asked about a silent member, with its state in the job.
 struct Witness {
     enum class State {
-        heard,   ///< can be asked
+        heard,   ///< not silent: can be asked
         silent,  ///< silent itself, so its answer is not known
         gone,    ///< lost or left, so it no longer answers probes
     };
     Nonce nonce;
     std::string host;
     State state = State::heard;
-    /// Until then the witness may have answered probes without reporting them.
+    /// Set for `gone`. Until this time the witness may have answered probes without reporting them.
     std::optional<Instant> gone_at = std::nullopt;
 };
 
-/// What is known of a silent member, from the moment when its silence is noticed until it is heard
-/// again or lost: its neighbours' answers, and the conclusion from them.
+/// The neighbours' answers about a silent member, and the conclusion from them. Exists from the
+/// moment when the silence is noticed until the member is heard again or lost.
 ///
 /// A member may continue for as long as one neighbour answers its probes. When all have confirmed
 /// that they no longer answer its probes, its own fence ends 4 s after the last answer, and a
-/// second later it counts as lost. A neighbour that is gone has confirmed nothing: it may have
-/// answered until it ended.
+/// second later it counts as lost. A neighbour that is gone counts as unconfirmed: it may have
+/// answered probes until it ended.
 class Suspicion {
 public:
     explicit Suspicion(Instant now) : next_ask_(now) {}

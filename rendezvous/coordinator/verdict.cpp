@@ -21,7 +21,7 @@ int exit_code_of(const control::WorkerEnd& end) {
         case control::WorkerEnd::Kind::exited:
             return end.value > 0 && end.value <= 255 ? end.value : exit_codes::failed;
         case control::WorkerEnd::Kind::killed:
-            // The number comes from a peer: an invalid signal has no such exit code.
+            // The number comes from a peer, and may be no valid signal.
             return end.value > 0 && end.value < 128 ? exit_codes::killed_by(end.value)
                                                     : exit_codes::failed;
         case control::WorkerEnd::Kind::not_executed:
@@ -132,8 +132,8 @@ Verdict judge(const Shortage& shortage) {
     }
     if (shortage.last_cause) cause = *shortage.last_cause;
     cause.worker.reset();
-    // No wait had begun: the signal that ended one node, perhaps the first of many to receive it,
-    // ended the job.
+    // No wait had begun, so the signal that ended one node counts as the end of the job: that node
+    // may be the first of many to receive it.
     const bool is_signalled = cause.kind == control::Cause::Kind::node_left && cause.signal != 0;
     if (is_signalled && shortage.waited == Duration{}) {
         cause.kind = control::Cause::Kind::cancelled;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-/// Why a round ended, and what follows. Pure: `/status`, the log and the result of the job read the
+/// Why a round ended, and what follows. Pure. `/status`, the log and the result of the job use the
 /// same verdict.
 namespace ddprun::coordinator {
 
@@ -28,13 +28,13 @@ struct NodeFailure {
 struct RoundEnd {
     /// The job was interrupted.
     const control::Cause* cancel = nullptr;
-    /// Every rank has saved the same step for that.
+    /// Every rank has saved the same step before that.
     bool is_saved = false;
     /// The first member that was lost or left in this round.
     const control::Cause* departure = nullptr;
     /// The first `leave` since the round began, or since there has been no round.
     const control::Cause* left = nullptr;
-    /// Some member stays.
+    /// At least one member may be in a later round.
     bool has_staying = true;
     std::span<const NodeFailure> failures = {};
     /// The cause that `Stop` named. It decides when nothing above applies: the server ended the
@@ -55,8 +55,8 @@ struct RoundEnd {
 
 struct Verdict {
     enum class Next : std::uint8_t {
-        restart,        ///< another round, paid from the restart budget
-        another_round,  ///< another round, free
+        restart,        ///< another round, counted in the restart budget
+        another_round,  ///< another round, not counted
         over,           ///< the job ends
     };
     Next next = Next::over;
@@ -81,12 +81,11 @@ struct Verdict {
 /// |                                         | rounds without progress: over, 87                 |
 /// | 6 the cause that `Stop` named           | another round                                     |
 ///
-/// 4 before 5: the loss of a node explains what failed around it, and a peer's error usually
-/// arrives before the end of the connection that caused it.
-/// Requires: one of them applies.
+/// 4 comes before 5: the loss of a node explains failures on other nodes. A peer's error usually
+/// arrives before the end of the connection that caused it. Requires: one of them applies.
 Verdict judge(const RoundEnd& end);
 
-/// Too few nodes came within the time limit.
+/// The facts when too few nodes have joined within the time limit.
 struct Shortage {
     /// Why the last round ended; null before the first one.
     const control::Cause* last_cause = nullptr;

@@ -40,7 +40,7 @@ std::string text_of(const std::vector<RanksOfHost>& list) {
            });
 }
 
-/// Adds "rank 7 (host-b) is not connected".
+/// Appends a part such as "rank 7 (host-b) is not connected".
 void say(
     std::string& text,
     const std::vector<RanksOfHost>& list,
@@ -125,7 +125,7 @@ std::string missing_text(const WaitingRanks& ranks) {
     std::string text;
     say(text, ranks.unconnected, " is not connected", " are not connected");
     say(text, ranks.ended, " has ended", " have ended");
-    // A client without a known rank may be one of theirs.
+    // An unknown client may belong to one of these ranks.
     if (ranks.unknown_clients == 0)
         say(text,
             ranks.connected,

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-/// Determines which ranks a wait in the round's store is about, as far as nodes have reported it.
-/// Pure.
+/// Determines for which ranks a wait in the round's store waits, as far as nodes have reported
+/// that. Pure.
 namespace ddprun::coordinator {
 
 /// The ranks of one node, and its report of their connections to the store.
@@ -26,16 +26,16 @@ struct RanksOfHost {
     bool operator==(const RanksOfHost&) const = default;
 };
 
-/// Every rank of the round is in exactly one of the lists, each in ascending order.
+/// Every rank of the round is in exactly one of the lists. Each list is in ascending order.
 struct WaitingRanks {
     std::vector<int> waiting;
     /// Waiting clients that no node has reported as its ranks.
     std::uint64_t unknown_clients = 0;
-    /// Their workers run and, according to their own node, have no connection to the store.
+    /// Ranks whose workers run and, by their node's report, have no connection to the store.
     std::vector<RanksOfHost> unconnected;
     std::vector<RanksOfHost> ended;
     std::vector<RanksOfHost> connected;
-    /// Their node did not report them.
+    /// Ranks that their node did not report.
     std::vector<RanksOfHost> unknown;
 
     bool operator==(const WaitingRanks&) const = default;

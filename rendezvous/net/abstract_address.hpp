@@ -11,8 +11,8 @@
 
 namespace ddprun::net {
 
-/// The name of a local socket in the abstract namespace (unix(7)): it is no file and vanishes with
-/// its process. A name longer than `most_bytes` is cut.
+/// The name of a local socket in the abstract namespace (unix(7)): it is no file, and it disappears
+/// with its process. A name longer than `most_bytes` is cut.
 struct AbstractAddress {
     static constexpr std::size_t most_bytes = sizeof(sockaddr_un::sun_path) - 1;
 

@@ -21,7 +21,7 @@ Deadline::Deadline(
     : state_(std::make_shared<State>(std::move(executor), std::move(stop))) {
     state_->timer.expires_after(after);
     state_->timer.async_wait([state = state_](const boost::system::error_code& ec) {
-        // A timer that had already fired when it was cancelled still arrives here.
+        // A timer that had already fired when it was cancelled still calls this handler.
         if (ec || !state->is_armed) return;
         state->has_passed = true;
         state->stop();

@@ -11,8 +11,9 @@
 
 namespace ddprun::net {
 
-/// A limit on a sequence of asynchronous steps: when it passes, `stop` runs once (it closes the
-/// socket the steps wait on), and `has_passed` shows the coroutine why its step was aborted.
+/// A time limit for a sequence of asynchronous steps. When it passes, `stop` is called once (to
+/// close the socket that the steps wait for), and `has_passed` shows the coroutine why its step was
+/// aborted.
 ///
 ///   Deadline deadline(executor, limits::handshake_timeout, [&] { close(socket); });
 ///   co_await ...;

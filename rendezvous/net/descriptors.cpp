@@ -15,7 +15,7 @@
 namespace ddprun::net {
 namespace {
 
-/// The kernel allocates eight bytes for each at once.
+/// The size of the table to allocate: the kernel needs eight bytes for each descriptor.
 constexpr rlim_t room = 4096;
 
 int count_open() {
@@ -26,7 +26,7 @@ int count_open() {
          !error && entry != end;
          entry.increment(error))
         ++count;
-    return error || count == 0 ? standard_streams : count - 1;  // one is the folder's
+    return error || count == 0 ? standard_streams : count - 1;  // one descriptor is the iterator's
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ void prepare_descriptors() {
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
     limit.rlim_cur = limit.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &limit);
-    // The table keeps the size that its highest descriptor needed.
+    // Opens a high descriptor and closes it: the table keeps its size.
     const int copied = ::open("/", O_PATH | O_CLOEXEC);
     if (copied < 0) return;
     const int highest =

@@ -56,8 +56,8 @@ public:
     Instant now() const { return Clock::now(); }
 
     void post(Event&& event) {
-        // The event waits while another is handled, or after events that could not be handled for
-        // lack of memory.
+        // The event is queued while another one is being handled, or behind events whose handling
+        // has failed for lack of memory.
         if (is_draining_ || !inbox_.empty()) {
             inbox_.push_back(std::move(event));
             if (!is_draining_) drain(nullptr);

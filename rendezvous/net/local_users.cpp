@@ -14,7 +14,8 @@ namespace ddprun::net {
 namespace local_users {
 namespace {
 
-/// Empty when the file cannot be read; none when descriptors or memory are missing to read it.
+/// The file's text: empty when it cannot be read, none when no descriptor or memory is left to read
+/// it.
 std::optional<std::string> text_of(const char* path) {
     errno = 0;
     std::ifstream file{path};
@@ -22,8 +23,8 @@ std::optional<std::string> text_of(const char* path) {
     return std::string{std::istreambuf_iterator<char>{file}, {}};
 }
 
-/// Read once, since it is a setting of the machine and each connection at a loopback address asks
-/// for it.
+/// Read once, since it is a setting of the machine and is needed for each connection at a loopback
+/// address.
 std::optional<std::string> overflow() {
     static std::mutex mutex;
     static std::optional<std::string> known;
@@ -38,7 +39,7 @@ std::optional<std::string> overflow() {
 std::optional<bool> means_one_user(unsigned user) {
     const auto overflow = local_users::overflow();
     if (!overflow) return std::nullopt;
-    // Only for that uid the answer depends on the namespace.
+    // The answer depends on the namespace only for the overflow uid.
     if (ddprun::means_one_user(user, {{}, *overflow})) return true;
     const auto map = local_users::text_of("/proc/self/uid_map");
     if (!map) return std::nullopt;

@@ -5,8 +5,8 @@
 
 namespace ddprun::net {
 
-/// As `ddprun::means_one_user`, for this process. None when no descriptor or memory is left to ask
-/// the kernel.
+/// Calls `ddprun::means_one_user` with the facts of this process. None when no descriptor or memory
+/// is left to query the kernel.
 std::optional<bool> means_one_user(unsigned user);
 
 }  // namespace ddprun::net

@@ -28,13 +28,13 @@ namespace ddprun::net {
 namespace socket_owner {
 namespace {
 
-/// The kernel's facts about a socket; without an inode it no longer has a process.
+/// The kernel's facts about a socket. A socket without an inode is no longer owned by a process.
 struct Entry {
     uid_t uid = 0;
     std::uint64_t inode = 0;
 };
 
-/// The peer's end comes first, since the peer's socket is wanted.
+/// The ends of a connection as the peer's socket has them: the peer's own end comes first.
 struct Ends {
     Tcp::endpoint peer;
     Tcp::endpoint own;
@@ -63,11 +63,11 @@ void copy_address(const Tcp::endpoint& end, __be32 (&words)[4], __be16& port) {
 
 struct Answer {
     std::optional<Entry> entry;
-    /// The kernel could not be asked now, for lack of descriptors or memory.
+    /// The kernel could not be queried now, for lack of descriptors or memory.
     bool is_short = false;
 };
 
-/// No entry when the kernel does not answer such requests, or knows no such socket.
+/// No entry when the kernel does not answer such requests, or has no such socket.
 Answer ask_kernel(const Ends& ends) {
     struct {
         nlmsghdr header;
@@ -134,13 +134,13 @@ Number number_in(std::string_view text) {
 
 struct Table {
     bool is_short = false;
-    /// The table has the server's end: a table without it belongs to another network namespace, or
-    /// is cut off.
+    /// The table contains the server's end. A table without it belongs to another network
+    /// namespace, or is incomplete.
     bool has_own_end = false;
     std::optional<Entry> entry;
 };
 
-/// Linear in the number of connections of the machine.
+/// Takes time linear in the number of connections of the machine.
 Table look_up(const Ends& ends, const char* path) {
     constexpr std::size_t own_column = 1;
     constexpr std::size_t peer_column = 2;
@@ -197,7 +197,7 @@ PeerOwner peer_owner_by_table(const Tcp::socket& socket) {
     const bool is_v4 = ends->peer.address().is_v4();
     const auto table = look_up(*ends, is_v4 ? "/proc/net/tcp" : "/proc/net/tcp6");
     if (table.entry) return owner_of(*table.entry);
-    // An IPv6 socket that speaks IPv4.
+    // The peer may have an IPv6 socket that uses IPv4.
     const auto mapped =
         is_v4 ? look_up({mapped_end(ends->peer), mapped_end(ends->own)}, "/proc/net/tcp6") : table;
     if (mapped.entry) return owner_of(*mapped.entry);

@@ -14,8 +14,8 @@ struct PeerOwner {
     enum class Kind : std::uint8_t {
         this_user,   ///< or root
         other_user,  ///< `uid`
-        /// The peer has already closed its end: the user that the kernel reports for it is not the
-        /// peer's. Or no descriptor is left to ask the kernel: the caller may retry.
+        /// The peer has already closed its end, so the user that the kernel reports for it is not
+        /// the peer's. Or no descriptor is left to query the kernel; then the caller may retry.
         gone,
         /// The kernel reports nothing, or a user without a uid in this user namespace.
         unknown,
@@ -24,7 +24,7 @@ struct PeerOwner {
     uid_t uid = 0;
 };
 
-/// Asks the kernel for one socket (sock_diag); if it does not answer, reads its table of
+/// Queries the kernel for one socket (sock_diag); if the kernel does not answer, reads its table of
 /// connections. Requires: both ends are on this machine.
 PeerOwner peer_owner(const Tcp::socket& socket);
 

@@ -70,7 +70,7 @@ error_code begin_to_listen(Tcp::acceptor& acceptor) {
     return ec;
 }
 
-/// One attempt at one address; `is_dual` asks for the wildcard of both families.
+/// Makes one attempt at one address; `is_dual` means the wildcard of both families.
 error_code try_listen(Tcp::acceptor& acceptor, const Tcp::endpoint& address, bool is_dual) {
     error_code ec;
     acceptor.open(address.protocol(), ec);
@@ -99,7 +99,7 @@ std::string command_of(const std::filesystem::path& process) {
     return program.starts_with(name) ? program : name;
 }
 
-/// The socket that listens on a port, as /proc/net/tcp spells it.
+/// The socket that listens on a port, in the form of /proc/net/tcp.
 struct ListeningSocket {
     std::string inode;
     std::string user;
@@ -111,7 +111,7 @@ std::optional<ListeningSocket> listening_socket(const char* table, std::uint16_t
     std::getline(file, line);
     constexpr std::string_view listen_state = " 0A ";
     while (std::getline(file, line)) {
-        // The table may have thousands of connections.
+        // Skips other sockets before parsing, since the table may have thousands of connections.
         if (line.find(listen_state) == std::string::npos) continue;
         std::istringstream words(line);
         std::string slot, local, remote, state, queues, timer, retransmits, uid, timeout, inode;

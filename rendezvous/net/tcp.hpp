@@ -17,7 +17,7 @@
 #include <vector>
 
 /// TCP as this project uses it: every socket is closed on exec and sends without delay, errors are
-/// values that name the peer, and a listener means the same thing on every kernel.
+/// values that name the peer, and a listener behaves the same on every kernel.
 namespace ddprun::net {
 
 using Tcp = boost::asio::ip::tcp;
@@ -26,25 +26,25 @@ using Tcp = boost::asio::ip::tcp;
 inline constexpr auto as_values = boost::asio::as_tuple(boost::asio::use_awaitable);
 
 /// Listens on `host`:`port`. An empty host is the dual-stack wildcard (IPv4 only where the kernel
-/// has no IPv6); otherwise a numeric address. Port 0 takes a free one.
-/// SO_REUSEADDR, never SO_REUSEPORT; an address in use is reported by `listen` as well as `bind`.
-/// Connections that are accepted end once their peer has vanished for `limits::caller_keepalive_*`.
+/// has no IPv6); otherwise a numeric address. Port 0 takes a free one. Uses SO_REUSEADDR, never
+/// SO_REUSEPORT. An address in use may be reported by listen(2) as well as by bind(2). Connections
+/// that are accepted end once their peer has vanished for `limits::caller_keepalive_*`.
 Result<Tcp::acceptor> listen(
     boost::asio::io_context& io, const std::string& host, std::uint16_t port);
 
-/// Takes over a socket that listens already, inherited from the parent. The context of a failure
-/// names the descriptor and what is wrong with it.
+/// Takes over a socket that was inherited from the parent and listens already. The context of a
+/// failure names the descriptor and the error.
 Result<Tcp::acceptor> take_listening(boost::asio::io_context& io, int descriptor);
 
 /// How many callers may wait to be accepted; empty where the kernel does not report it.
 std::optional<int> granted_backlog(Tcp::acceptor& acceptor);
 
-/// Callers that the kernel has dropped at this socket so far, nearly always because its backlog was
-/// full. Each tries again after a second or more.
+/// How many callers the kernel has dropped at this socket so far, nearly always because its backlog
+/// was full. A dropped caller tries again after a second or more.
 std::uint32_t dropped_callers(Tcp::acceptor& acceptor);
 
-/// Every address of a host name or numeric text, both families. The context of a failure says
-/// "resolve NAME". Runs in Asio's resolver thread, so the caller's thread never blocks.
+/// Returns all addresses of a host name or numeric text, both families. The context of a failure
+/// says "resolve NAME". Runs in Asio's resolver thread, so the caller's thread never blocks.
 boost::asio::awaitable<Result<std::vector<Tcp::endpoint>>> resolve(Endpoint endpoint);
 
 /// Tries the addresses in order, each for `limits::connect_attempt_timeout`.
@@ -53,11 +53,12 @@ boost::asio::awaitable<Result<Tcp::socket>> connect(std::vector<Tcp::endpoint> a
 /// Marks an accepted or connected socket: closed on exec, TCP_NODELAY.
 void prepare(Tcp::socket& socket);
 
-/// From now on a peer that vanishes without closing (no power, no network) ends the connection
-/// within about half a minute, even when no data is in flight.
+/// From now on the connection ends within about half a minute when the peer vanishes without
+/// closing (no power, no network), even when no data is in flight.
 void notice_lost_peer(Tcp::socket& socket);
 
-/// The network of which one caller may own all addresses: an IPv4 address, or "2001:db8:0:1::/64".
+/// The smallest network whose addresses may all belong to one caller: an IPv4 address, or
+/// "2001:db8:0:1::/64".
 std::string peer_network(const Tcp::socket& socket);
 
 /// Numeric address without brackets, IPv4-mapped unwrapped; "?" when the socket is not connected.

@@ -10,7 +10,7 @@
 namespace ddprun::server {
 namespace {
 
-/// Behind the standard streams.
+/// Inherited descriptors follow the standard streams.
 constexpr int first_inherited = 3;
 
 std::optional<int> number_up_to(std::string_view text, int most) {

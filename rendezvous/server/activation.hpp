@@ -12,8 +12,8 @@
 /// sd_notify(3), which other managers speak as well. Pure; the shell is service_manager.hpp.
 namespace ddprun::server {
 
-/// All variables that are read. They are meant for this process alone, so they are removed from its
-/// environment.
+/// The environment variables that are read. They are for this process only, so they are removed
+/// from its environment.
 inline constexpr std::array activation_variables{
     "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET"};
 
@@ -29,7 +29,7 @@ struct Activation {
 /// Returns the value of a variable, if it is set.
 using Variable = std::function<std::optional<std::string>(const char* name)>;
 
-/// What was passed to the process `self`, or an error that names the variable and its value.
+/// The sockets passed to the process `self`, or an error that names the variable and its value.
 /// Sockets for another process (variables left over from a parent) are ignored.
 std::variant<Activation, std::string> read_activation(const Variable& variable, int self);
 

@@ -10,8 +10,8 @@
 
 namespace ddprun::server {
 
-/// Limits the log lines about callers and their jobs: a burst, and a number per second, whatever
-/// callers do. Counts the lines that are left out. Pure.
+/// Limits the log lines about callers and their jobs to a burst, and to a number per second. Counts
+/// the lines that are left out. Pure.
 class CallerLines {
 public:
     /// True: log it.

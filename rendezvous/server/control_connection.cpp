@@ -96,7 +96,7 @@ void ControlConnection::receive(std::string_view bytes) {
     const bool was_established = session->is_established();
     std::string plain;
     const auto received = session->receive(bytes, plain);
-    // Also sends the alert to an end that has not proved the secret.
+    // Called even after a failure: an end that has not proved the secret gets an alert.
     write();
     if (!received) {
         const auto reason = received.error().describe();
@@ -186,8 +186,8 @@ void ControlConnection::ended_by_peer(const error_code& ec) {
     if (!is_writing_ || !is_finishing_) conclude();
 }
 
-/// The next frames of the queue and the output of the handshake; empty when there is nothing to
-/// write.
+/// The next frames of the queue and the handshake's output as buffers; empty when there is nothing
+/// to write.
 std::vector<boost::asio::const_buffer> ControlConnection::next_buffers(std::size_t frame_count) {
     auto& session = access_.session;
     std::vector<boost::asio::const_buffer> buffers;
@@ -228,8 +228,8 @@ void ControlConnection::wrote(const error_code& ec, std::size_t frame_count) {
     count();
     if (!queue_.empty() || (access_.session && access_.session->has_output())) return write();
     if (!is_finishing_) return;
-    // The agent reads until it sees this end, then closes. Closing here could send a reset that
-    // overtakes the last frame. `serve` notices the agent's end, or `flush_` expires.
+    // The agent reads until the end of the stream, then closes. Closing here could send a reset
+    // that overtakes the last frame. `serve` notices the agent's end, or `flush_` expires.
     error_code is_gone;
     socket_.shutdown(net::Tcp::socket::shutdown_send, is_gone);
     if (is_gone) conclude();
@@ -242,7 +242,7 @@ void ControlConnection::conclude() {
     flush_.reset();
     net::close(socket_);
     count();
-    // Later, because this may run inside one of the owner's calls.
+    // Posted, because this may run inside one of the owner's calls.
     boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
         const auto hooks = std::exchange(self->hooks_, {});
         if (hooks.on_ended) hooks.on_ended(self->is_greeted_, self->reason_);

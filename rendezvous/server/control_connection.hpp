@@ -18,7 +18,7 @@
 
 namespace ddprun::server {
 
-/// How the other end of a control connection is authorized.
+/// Determines how the other end of a control connection is authorized.
 struct ControlAccess {
     /// The TLS session in which it proves the secret.
     std::optional<tls::Session> session = std::nullopt;
@@ -30,17 +30,16 @@ struct ControlAccess {
 /// inside TLS when the server has a secret.
 ///
 /// It handles bytes and their sequence only; the coordinator decides what a message means. It is
-/// bounded in both directions: a frame that is too long or cannot be decoded is answered with
-/// `error` and the end of the connection, a queue over its bound ends the connection (the agent
-/// comes back and resumes), and preamble and first frame have a deadline. Used on the thread of its
-/// socket.
+/// bounded in both directions. A frame that is too long or cannot be decoded is answered with
+/// `error`, then the connection ends. A queue over its bound ends the connection (the agent comes
+/// back and resumes). Preamble and first frame have a deadline. Used on the thread of its socket.
 class ControlConnection : public std::enable_shared_from_this<ControlConnection> {
 public:
     /// A frame, shared by all connections that it is sent to.
     using Frame = std::shared_ptr<const std::string>;
 
     struct Hooks {
-        /// The preamble was understood and hello queued.
+        /// The preamble was valid, and hello is queued.
         std::function<void()> on_greeted;
         std::function<void(control::AgentMessage)> on_message;
         /// The last callback, called once; the reason is for the log. `was_greeted`: on_greeted was
@@ -71,8 +70,8 @@ public:
     const std::string& peer() const { return peer_; }
     const net::Tcp::socket& socket() const { return socket_; }
     void notice_lost_peer() { net::notice_lost_peer(socket_); }
-    /// The memory of unsent messages and of an incomplete one. A message to several connections
-    /// counts for each.
+    /// The memory of unsent messages and of an incomplete received one. A message to several
+    /// connections counts once for each of them.
     std::size_t held_bytes() const { return held_bytes_; }
     bool was_over_bound() const { return was_over_bound_; }
 
@@ -99,7 +98,7 @@ private:
     Duration handshake_timeout_{};
     std::string greeting_;
     control::AgentMessageDecoder decoder_;
-    /// Active until the first message is understood.
+    /// Active until the first message is decoded.
     std::optional<net::Deadline> handshake_;
     /// Active after `finish`.
     std::optional<net::Deadline> flush_;

@@ -56,7 +56,8 @@ void ControlServer::adopt_encrypted(net::Tcp::socket socket, std::string first_b
     adopt_as(std::move(socket), std::move(first_bytes), {std::move(session), false});
 }
 
-/// If memory is missing, no state of the caller remains, and the exception ends its conversation.
+/// If memory runs out, no state of the caller is kept, and the exception ends the handling of this
+/// caller.
 void ControlServer::adopt_as(
     net::Tcp::socket socket, std::string first_bytes, ControlAccess access) {
     const auto connection =
@@ -113,7 +114,7 @@ void ControlServer::start_over() {
     abandoned_epoch_ = epoch;
     begin();
     if (options_.is_elected) hooks_.on_stepped_down({"out of memory", epoch, 0, false});
-    // Not reported as idle: the busy jobs continue when their agents are back.
+    // Set so that the server is not reported as idle: its jobs continue when their agents are back.
     is_idle_ = true;
     keep_memory_reserve();
 }
@@ -199,7 +200,7 @@ void ControlServer::greeted(ConnectionId id) {
 
 /// Without a lease (a job of one node) only TCP detects that the node's host is gone, so the
 /// connection is probed soon. With a lease, probes must not end a connection earlier than the
-/// lease; those of every connection come much later.
+/// lease; the usual probes of all connections begin much later.
 void ControlServer::received(ConnectionId id, control::AgentMessage message) {
     const auto* join = std::get_if<control::Join>(&message);
     if (const auto* resume = std::get_if<control::Resume>(&message)) join = &resume->join;
@@ -267,7 +268,7 @@ void ControlServer::perform(Machine::Effect& effect) {
                       waiting.missing.empty() ? "no rank: all of them wait" : waiting.missing}});
             },
             [&](const Machine::Hung& hung) {
-                // The nodes themselves show it.
+                // Level info is enough, since the nodes show the hang themselves.
                 log_of_caller(
                     other_lines_,
                     log::Level::info,
@@ -279,7 +280,8 @@ void ControlServer::perform(Machine::Effect& effect) {
             },
             [&](const Machine::Record& record) { hooks_.on_record(record); },
             [&](const Machine::SteppedDown& stepped_down) { hooks_.on_stepped_down(stepped_down); },
-            // The driver logs every effect at level debug, which is enough for this one.
+            // Not logged here: the driver logs every effect at level debug, which is enough for
+            // this one.
             [](const Machine::Ranked&) {},
         },
         effect);
@@ -292,7 +294,7 @@ void ControlServer::notice_round(const control::ServerMessage& message) {
     if (hooks_.on_round) hooks_.on_round();
 }
 
-/// Logs a final refusal, so that two nodes that claim one place are visible at the server too. A
+/// Logs a final refusal, so that a place that two nodes claim is visible at the server too. A
 /// refusal that may be retried is not logged.
 void ControlServer::notice_refusal(const control::ServerMessage& message) {
     const auto* refused = std::get_if<control::Refused>(&message);

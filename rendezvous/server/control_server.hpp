@@ -24,11 +24,11 @@
 
 namespace ddprun::server {
 
-/// The coordinator with sockets: connections become events, effects become frames. Everything
-/// about jobs is decided in coordinator/.
+/// Connects the coordinator to sockets: turns connections into events, and effects into frames.
+/// Everything about jobs is decided in coordinator/.
 ///
-/// Used on the thread of its `io_context`, but for `interrupt`; connections are handed over by the
-/// rendezvous server after sniffing.
+/// Used on the thread of its `io_context`, except for `interrupt`. The rendezvous server hands over
+/// connections after sniffing.
 class ControlServer {
 public:
     struct Hooks {
@@ -38,7 +38,7 @@ public:
         std::function<void(std::string peer, std::string reason)> on_rejected;
         /// The first assignment of a new round is about to be sent.
         std::function<void()> on_round = {};
-        /// An elected server leads no longer.
+        /// An elected server no longer leads.
         std::function<void(const coordinator::SteppedDown&)> on_stepped_down = {};
         /// A job has ended under an elected server. Answered by `recorded`.
         std::function<void(const coordinator::Record&)> on_record = {};
@@ -57,12 +57,12 @@ public:
     /// Requires: there is a secret.
     void adopt_encrypted(net::Tcp::socket socket, std::string first_bytes);
     bool has_secret() const { return secrets_.has_value(); }
-    /// Null: there are none.
+    /// Null: the server has no secret.
     const tls::Secrets* secrets() const { return secrets_ ? &*secrets_ : nullptr; }
-    /// May be called from any thread. Handled before any unhandled message of an agent: what the
-    /// caller's own agent sends next may depend on it.
+    /// May be called from any thread. Handled before all unhandled messages of agents, since the
+    /// next message of the caller's own agent may depend on it.
     void interrupt(int signal, std::string reason, std::optional<Duration> grace = std::nullopt);
-    /// Passes on what the election decided.
+    /// Passes a decision of the election to the coordinator.
     void lead(coordinator::Coordinator::Led led) {
         if (led.epoch > abandoned_epoch_) post(std::move(led));
     }
@@ -75,7 +75,7 @@ public:
     /// `on_idle` is called if no job is running and no agent is connected.
     void report_if_idle() const;
     /// Ends every connection once its queue is written, and calls `done` when all have closed. The
-    /// coordinator is not notified: for its jobs the server has gone.
+    /// coordinator is not notified: its jobs are not ended.
     void drain(std::function<void()> done);
 
     /// Adds a few jobs to a page, as Pages::Source.
@@ -114,7 +114,7 @@ private:
     /// Calls `on_round` once for each round, before its first assignment leaves.
     void notice_round(const control::ServerMessage& message);
     void notice_refusal(const control::ServerMessage& message);
-    /// Logs a line about a caller or its job, if the limit allows it.
+    /// Logs a line about a caller or its job, unless the limit is reached.
     void log_of_caller(
         CallerLines& lines, log::Level level, std::string_view event, log::Fields fields);
 
@@ -131,11 +131,11 @@ private:
     std::optional<control::ServerMessage> encoded_message_;
     ControlConnection::Frame encoded_frame_;
     bool is_idle_ = true;
-    /// The epoch of the leadership that a lack of memory has ended: a confirmation of it may still
-    /// arrive.
+    /// The epoch of a leadership that ended because memory ran out: a late confirmation of it has
+    /// no effect.
     std::uint64_t abandoned_epoch_ = 0;
-    /// New states of jobs have their own limit, so that thousands of joining nodes leave room for
-    /// the line that the job runs.
+    /// New states of jobs have their own limit, so that the lines about thousands of joining nodes
+    /// do not displace the line that the job runs.
     CallerLines state_lines_;
     CallerLines other_lines_;
     /// Set while the last connections of a drain are ending.

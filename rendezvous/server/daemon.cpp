@@ -29,11 +29,11 @@ namespace ddprun::server {
 namespace daemon {
 namespace {
 
-/// The daemon's own descriptors, those of its store, and a few callers.
+/// Descriptors for the daemon itself, its store, and a few callers.
 constexpr int needed_descriptors = 32;
 
-/// The signals that end the daemon, blocked until `sigwait`. One that was ignored at the start
-/// (nohup) stays ignored.
+/// Blocks the signals that end the daemon, for `sigwait`, and returns them. A signal that was
+/// ignored at the start (nohup) stays ignored.
 sigset_t hold_back_signals() {
     sigset_t awaited;
     sigemptyset(&awaited);
@@ -66,7 +66,8 @@ int refuse(int code, const std::string& reason) {
     return code;
 }
 
-/// Why the server did not start, with the holder of a port in use, or with the inherited sockets.
+/// Describes why the server did not start, with the process that holds a port in use, or with the
+/// inherited sockets.
 std::string describe(Failure failure, std::uint16_t port, const Activation& activation) {
     if (const auto count = activation.sockets.size(); count > 0)
         failure.context = "LISTEN_FDS=" + std::to_string(count) + ": " + failure.context;
@@ -80,7 +81,7 @@ bool is_beyond_loopback(const DaemonOptions& options) {
     return options.host != "localhost" && !is_loopback(options.host);
 }
 
-/// None where none was given.
+/// None when no secret was given.
 Result<std::optional<tls::SecretSource>> read_secret(const DaemonOptions& options) {
     const bool has_file = !options.secret_file.empty();
     const char* variable = std::getenv(tls::secret_variable);

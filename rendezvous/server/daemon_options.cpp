@@ -25,7 +25,7 @@ ExitNow misuse(const std::string& what) {
     return ExitNow{2, "ddprun-rendezvous: " + what + "\ntry 'ddprun-rendezvous --help'\n"};
 }
 
-/// For a word of the command line that means nothing.
+/// The usage error for an unknown word of the command line.
 ExitNow unknown(const CLI::App& app, const std::string& word) {
     if (!word.starts_with('-')) return misuse(word + ": it takes options only");
     const auto typed = std::string_view{word}.substr(0, word.find('='));

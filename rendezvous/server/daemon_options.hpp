@@ -16,13 +16,13 @@ struct DaemonOptions {
     /// Address to listen on; empty: all.
     std::string host;
     std::uint16_t port = limits::default_rendezvous_port;
-    /// The place to listen was given as an option, so there must be no inherited sockets.
+    /// An option says where to listen, so there must be no inherited sockets.
     bool is_place_given = false;
     log::Level log_level = log::Level::info;
     wire::Accepted accepted = wire::Accepted::current;
-    /// The file of the secret that agents must prove; empty: none.
+    /// The file with the secret that agents must prove; empty: none.
     std::string secret_file;
-    /// Suppresses the warning that there is no secret.
+    /// Suppresses the warning about a missing secret.
     bool is_insecure = false;
 
     bool operator==(const DaemonOptions&) const = default;

@@ -11,7 +11,8 @@ std::optional<ConnectionId> Handshakes::add(ConnectionId id, const Caller& calle
     if (by_id_.size() >= most_) {
         closed = oldest_of_busiest();
         const auto& oldest = by_id_.at(*closed);
-        // Callers of one address do not displace each other before they had time to finish.
+        // A caller must not displace another one of the same address before the other had time to
+        // finish.
         if (oldest.caller.address == caller.address &&
             now < oldest.began_at + limits::youngest_closed_handshake)
             return id;
@@ -35,8 +36,8 @@ void Handshakes::remove(ConnectionId id) {
     by_id_.erase(found);
 }
 
-/// Searched only when there are too many. Among equally busy addresses, the one whose first
-/// connection is the oldest.
+/// The oldest connection of the busiest address. Of equally busy addresses, that with the oldest
+/// connection is chosen. A linear search, but only done when there are too many connections.
 ConnectionId Handshakes::oldest_of_busiest() const {
     const auto network =
         std::max_element(by_network_.begin(), by_network_.end(), [](const auto& a, const auto& b) {

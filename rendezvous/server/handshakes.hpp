@@ -25,8 +25,8 @@ public:
         std::string address;
     };
 
-    /// Adds a connection. Returns a connection that must be closed, and no longer counts it; this
-    /// may be the added one if its address has others. Requires: ids grow.
+    /// Adds a connection. Returns a connection that must be closed, if there is one, and no longer
+    /// counts it. This may be the added connection if its address has others. Requires: ids grow.
     std::optional<ConnectionId> add(ConnectionId id, const Caller& caller, Instant now);
     /// The connection has proved the secret, or has ended. Harmless when repeated.
     void remove(ConnectionId id);

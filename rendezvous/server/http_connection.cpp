@@ -22,7 +22,7 @@ namespace {
 struct Reply {
     Page page;
     bool has_body = true;
-    /// Held until the last byte is read.
+    /// Kept until the caller has read the last byte.
     std::shared_ptr<Pages::Seat> seat;
 };
 
@@ -40,7 +40,7 @@ boost::asio::awaitable<Reply> reply_to(
     const auto& request = std::get<HttpRequest>(head);
     reply.has_body = request.method == HttpRequest::Method::get;
     if (!job_page(request)) {
-        // A health check must not wait for anything.
+        // Answered at once, since a health check must not wait for anything.
         reply.page = own_page(plain_answer(request));
         co_return reply;
     }

@@ -13,7 +13,8 @@ namespace ddprun::server {
 
 /// Answers one request and closes. Reading its head and writing the answer may each take
 /// `limits::http_timeout`. `first_bytes` have already been read. `pages`, and `secrets` if there
-/// are any (page_access.hpp), live on the thread of the socket, longer than this.
+/// are any (page_access.hpp), belong to the thread of the socket and must outlive the returned
+/// coroutine.
 boost::asio::awaitable<void> serve_http(
     net::Tcp::socket socket, std::string first_bytes, Pages& pages, const tls::Secrets* secrets);
 

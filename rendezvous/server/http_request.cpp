@@ -18,7 +18,7 @@ std::optional<int> hex_digit(char c) {
     return std::nullopt;
 }
 
-/// "%41+b" -> "A b"; a percent sign without two digits stays what it is.
+/// "%41+b" -> "A b"; a percent sign without two hexadecimal digits is kept.
 std::string decoded(std::string_view text) {
     std::string result;
     for (std::size_t i = 0; i < text.size(); ++i) {

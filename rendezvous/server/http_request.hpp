@@ -7,16 +7,16 @@
 #include <string_view>
 #include <variant>
 
-/// The subset of HTTP/1.1 that a status page needs: the head of one request, read whole or not at
-/// all. Pure; http_connection.hpp feeds it.
+/// The subset of HTTP/1.1 that a status page needs: the head of one request, which is parsed only
+/// once it is complete. Pure; http_connection.hpp feeds it.
 namespace ddprun::server {
 
 struct HttpRequest {
     enum class Method : std::uint8_t { get, head };
     Method method = Method::get;
-    /// Without the query, not decoded: "/status".
+    /// The path without the query, not decoded: "/status".
     std::string path;
-    /// Decoded names and values; of two with the same name the first counts.
+    /// Decoded names and values; of two values with the same name the first counts.
     std::map<std::string, std::string> query;
     /// The token of the first `Authorization: Bearer TOKEN`; empty: none.
     std::string token = {};
@@ -39,8 +39,8 @@ struct HttpNeedsMore {
 
 using HttpHead = std::variant<HttpNeedsMore, HttpRequest, HttpRefusal>;
 
-/// Reads the head of a request out of everything received so far. Bodies are not read: a client
-/// that sends one is closed with the answer.
+/// Reads the head of a request from all bytes received so far. Bodies are not read: a connection on
+/// which one is sent is closed with the answer.
 HttpHead read_http_head(std::string_view bytes);
 
 }  // namespace ddprun::server

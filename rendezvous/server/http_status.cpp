@@ -17,7 +17,7 @@
 namespace ddprun::server {
 namespace {
 
-// Ordered, so that the page has its documented order.
+// Keeps the documented order of the fields.
 using Json = nlohmann::ordered_json;
 
 /// Foreign text, made printable, since the page may be read on a terminal.
@@ -141,14 +141,15 @@ Json to_json(const coordinator::LeaderStatus& leader) {
     };
 }
 
-/// Indents the lines after the first one by so many columns: a value inside a page.
+/// The value as text, with all lines but the first indented by `columns`, for a place inside a
+/// page.
 std::string indented(const Json& value, std::size_t columns) {
-    // Names come from the network: what is not UTF-8 is replaced, never thrown.
+    // Names come from the network: bytes that are not UTF-8 are replaced and cause no exception.
     const auto text = value.dump(2, ' ', false, Json::error_handler_t::replace);
     std::string result;
     for (const char c : text) {
         result += c;
-        // A newline inside a value is escaped.
+        // Newlines inside values are escaped, so this one separates lines.
         if (c == '\n') result.append(columns, ' ');
     }
     return result;
@@ -237,7 +238,7 @@ std::string number(double value) {
     return {digits.data(), end.ptr};
 }
 
-/// A family with one sample for each job, or several.
+/// A family of metrics with one or several samples for each job.
 struct JobFamily {
     Family family;
     void (*add)(std::string& text, const Family& family, const coordinator::JobStatus& job);
@@ -333,24 +334,25 @@ constexpr std::array job_families{
         }},
 };
 
-/// The text format 0.0.4: families one after the other, each with its help, no sample twice.
+/// Writes Prometheus' text format 0.0.4: all samples of a family together after its help text, and
+/// no sample twice.
 class MetricsPage final : public JobPage {
 public:
     explicit MetricsPage(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
-    /// No nodes are listed, since all are counted anyway.
+    /// No nodes are listed: samples need only counts, which include all nodes.
     StatusQuery query() const override { return {"", std::numeric_limits<std::size_t>::max()}; }
 
     void add(const coordinator::JobStatus& job) override {
         ++by_state_[job.state];
-        // Each series must be unique.
+        // A series must not appear twice, so only the newest job of an id has samples.
         if (!job.is_newest) return;
         if (size_ > most_bytes_) {
             ++left_out_;
             return;
         }
-        // Skips a job that became the newest after the page was begun, and one whose printed id
-        // equals another's.
+        // Skips a job whose id has samples already: it became the newest job after the page was
+        // begun. Leaves out a job whose printed id equals that of another id.
         const auto [same, is_first] = written_.emplace(label(job.run_id), job.run_id);
         if (!is_first) {
             if (same->second != job.run_id) ++left_out_;

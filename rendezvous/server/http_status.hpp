@@ -14,30 +14,30 @@
 #include <string>
 #include <string_view>
 
-/// The pages of the server, as values: /healthz, /status (JSON) and
-/// /metrics (Prometheus text). nlohmann/json stays inside http_status.cpp. Pure.
+/// Builds the pages of the server as values: /healthz, /status (JSON) and /metrics (Prometheus
+/// text). nlohmann/json stays inside http_status.cpp. Pure.
 namespace ddprun::server {
 
-/// The facts of the pages other than the jobs, at one moment.
+/// Everything on the pages except the jobs, at one moment.
 struct ServerStatus {
     std::string version;
     double uptime_s = 0;
 
-    // Since the start.
+    // Counts since the start.
     std::uint64_t control_connections = 0;
     std::uint64_t store_connections = 0;
     std::uint64_t http_connections = 0;
     std::uint64_t rejected_connections = 0;
-    /// Now.
+    /// Counts now.
     std::uint64_t agents = 0;
-    /// Nodes of one job elect the server: this server serves that job or none.
+    /// The server is elected by the nodes of one job: it serves that job or none.
     bool is_elected = false;
     std::optional<coordinator::LeaderStatus> leader;
-    /// None when they did not answer in time.
+    /// None when the stores did not answer in time.
     std::optional<StoreSurvey> stores;
 };
 
-/// The part of the status that a request asks for: `?job=ID&from=N`.
+/// The part of the status that a request selects: `?job=ID&from=N`.
 struct StatusQuery {
     std::string job;  ///< empty: all
     std::size_t first_node = 0;
@@ -54,7 +54,7 @@ struct HttpResponse {
 /// Absent or unreadable numbers mean 0.
 StatusQuery status_query(const HttpRequest& request);
 
-/// A page with something about each job; jobs are added one at a time.
+/// A page with facts about each job; jobs are added one at a time.
 class JobPage {
 public:
     JobPage() = default;
@@ -62,7 +62,7 @@ public:
     JobPage(const JobPage&) = delete;
     JobPage& operator=(const JobPage&) = delete;
 
-    /// The part of each job that is added.
+    /// Selects the part of each job's status that is added.
     virtual StatusQuery query() const = 0;
     /// Adds a job, in order of creation. A job that would make the page longer than `most_bytes` is
     /// left out and counted.

@@ -13,7 +13,8 @@ struct InterfaceAddress {
     std::string address;
 };
 
-/// Of all interfaces of this machine, both families. Empty when the system does not report them.
+/// The addresses of all interfaces of this machine, both families. Empty when the system does not
+/// report them.
 std::vector<InterfaceAddress> interfaces();
 /// The addresses alone; for `PlacementFacts::own`.
 std::vector<std::string> interface_addresses();

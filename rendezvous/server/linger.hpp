@@ -5,8 +5,8 @@
 
 namespace ddprun::server {
 
-/// Ends this side after the last message was written and reads until the peer closes too,
-/// `limits::flush_timeout` at most, then closes. A plain close with unread bytes in the socket
+/// Call it after the last message was written. Ends this side, reads until the peer closes too, for
+/// at most `limits::flush_timeout`, then closes. A plain close with unread bytes in the socket
 /// would be a reset, and a reset can overtake the last message.
 boost::asio::awaitable<void> linger(net::Tcp::socket& socket);
 

@@ -26,7 +26,7 @@ int open_spare() {
     return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/// Returns -1 with errno set. Without a free descriptor that is EMFILE, even if no client waits.
+/// Returns -1 with errno set. When no descriptor is free, errno is EMFILE, even if no client waits.
 int accept_next(net::Tcp::acceptor& acceptor) {
     return ::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
@@ -166,7 +166,7 @@ Listener::Accepted Listener::accept_one() {
         return Accepted::one;
     }
     if (errno == EAGAIN) return Accepted::none_waiting;
-    // The caller has already gone, or a signal arrived.
+    // The caller has already closed its end, or a signal arrived.
     if (errno == ECONNABORTED || errno == EINTR || errno == EPROTO) return Accepted::one;
     const int error = errno;
     if (!std::exchange(has_complained_, true))

@@ -11,7 +11,8 @@
 
 namespace ddprun::server {
 
-/// Accepts on one listening socket and hands each connection on, closed on exec from the start.
+/// Accepts connections on one listening socket and passes them to `take`. Each is closed on exec
+/// from the start.
 ///
 /// When the process has no descriptor left, a spare one is closed for a moment to accept the client
 /// and close its connection. So the client fails at once, and the listener does not spin. When the
@@ -21,8 +22,8 @@ public:
     using Take = std::function<void(net::Tcp::socket)>;
     enum class Callers : std::uint8_t {
         any,
-        /// On a loopback address, where only users of this machine call, only this user and root
-        /// are served. A caller whose user cannot be determined is served too.
+        /// On a loopback address, which only users of this machine can reach, only these callers
+        /// are served: this user, root, and users that cannot be determined.
         own_user_on_loopback,
         /// The same, but a caller whose user cannot be determined is closed. Requires: a loopback
         /// address.
@@ -63,7 +64,7 @@ private:
     bool has_closed_unasked_ = false;
     boost::asio::steady_timer pause_;
     int spare_ = -1;
-    /// An inherited socket may already have dropped callers.
+    /// The drops before this listener existed: an inherited socket may already have some.
     std::uint32_t dropped_before_;
     bool has_reported_drops_ = false;
     bool has_complained_ = false;

@@ -66,8 +66,8 @@ void LogWriter::run() {
     }
 }
 
-/// Returns false when the descriptor is broken, or when it accepted nothing for all of the
-/// remaining time at the end.
+/// Returns false when the descriptor is broken, or when it has blocked for
+/// `limits::log_flush_timeout` in all during the exit.
 bool LogWriter::write_all(const std::string& text) {
     auto timeout = limits::log_flush_timeout;
     std::string_view rest = text;

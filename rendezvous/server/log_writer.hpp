@@ -9,9 +9,9 @@
 
 namespace ddprun::server {
 
-/// Writes the daemon's log on a thread of its own: a stopped terminal, or a pipe that is not read,
-/// delays no job. Lines beyond `limits::max_log_backlog_bytes` are left out and counted; the count
-/// is written once there is room again.
+/// Writes the daemon's log on a separate thread, so that a stopped terminal, or a pipe that is not
+/// read, delays no job. Lines beyond `limits::max_log_backlog_bytes` are left out and counted; the
+/// count is written once there is room again.
 class LogWriter {
 public:
     /// The caller keeps `descriptor`, which stays blocking, since other processes may share it.
@@ -21,7 +21,7 @@ public:
     LogWriter(const LogWriter&) = delete;
     LogWriter& operator=(const LogWriter&) = delete;
 
-    /// Any thread; never waits for the descriptor.
+    /// May be called from any thread; never waits for the descriptor.
     void write(std::string line);
 
 private:

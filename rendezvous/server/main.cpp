@@ -9,7 +9,7 @@
 #include <exception>
 
 int main(int argc, char** argv) {
-    // Other name modules would be loaded into the static program and crash it.
+    // Any other module for names would be loaded into the static program and crash it.
     __nss_configure_lookup("hosts", "files dns");
     try {
         return ddprun::server::run_daemon(argc, argv);

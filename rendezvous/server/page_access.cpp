@@ -6,7 +6,8 @@
 namespace ddprun::server {
 namespace {
 
-/// An address of this machine cannot call from elsewhere: the answers would stay here.
+/// A caller with an address of this machine is on this machine: the kernel would not send answers
+/// for such an address to another machine.
 bool is_on_this_machine(const net::Tcp::socket& caller) {
     error_code remote_failed;
     error_code local_failed;

@@ -16,8 +16,8 @@ namespace ddprun::server {
 namespace pages {
 namespace {
 
-/// A page that took several turns or a long time is served again for this multiple of the time that
-/// it took.
+/// A page that took several turns or a long time to make is served again for this multiple of that
+/// time.
 constexpr int lifetime_factor = 20;
 constexpr Duration long_turn = std::chrono::milliseconds{1};
 

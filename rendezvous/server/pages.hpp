@@ -21,22 +21,22 @@ namespace ddprun::server {
 /// A finished page, shared by any number of callers.
 using Page = std::shared_ptr<const HttpResponse>;
 
-/// Makes the pages on the coordinator's thread without holding it up: one page at a time, and a few
-/// jobs in each turn of the `io_context`. After a page of many turns, or of more than 1 ms, it
-/// pauses for as long as the page took. Such a page is served again for a while, so that many
-/// requests cost no more than a few.
+/// Makes the pages on the coordinator's thread without blocking it for long: one page at a time,
+/// and a few jobs in each turn of the `io_context`. After a page of many turns, or of more than 1
+/// ms, it pauses for as long as the page took. Such a page is served again for a while, so that
+/// many requests cost no more than a few.
 class Pages {
 public:
     struct Source {
-        /// Adds the next jobs after `after` (0: the first ones) to the page, and returns the number
-        /// of the last one; 0 when there are no more.
+        /// Adds the next jobs after number `after` (0: the first ones) to the page. Returns the
+        /// number of the last added job; 0 when there are no more.
         std::function<std::uint64_t(JobPage& page, std::uint64_t after)> add_jobs;
-        /// Asks for the facts on the pages other than the jobs.
+        /// Collects everything on the pages except the jobs.
         std::function<boost::asio::awaitable<ServerStatus>()> ask_server;
         std::function<Instant()> now;
     };
 
-    /// A caller that is being served, from its request to the last byte of its page. May outlive
+    /// Counts a caller as being served, from its request to the last byte of its page. May outlive
     /// `Pages`.
     class Seat;
 
@@ -44,8 +44,8 @@ public:
 
     /// Null: too many callers of this network, or in all, are being served.
     std::shared_ptr<Seat> admit(const std::string& network);
-    /// Null: the page had no turn within `limits::http_timeout`, or too many bytes are still being
-    /// read.
+    /// Null: the page could not be begun within `limits::http_timeout`, or callers are still
+    /// reading too many bytes.
     boost::asio::awaitable<Page> get(HttpRequest request);
 
 private:
@@ -66,7 +66,7 @@ private:
     };
     std::shared_ptr<Callers> callers_ = std::make_shared<Callers>();
     bool is_making_ = false;
-    /// Never expires; its waits are cancelled when a page is made.
+    /// A timer that never expires: its waits are cancelled when a page has been made.
     boost::asio::steady_timer made_;
     Instant rests_until_{};
     std::map<std::string, Kept> kept_;

@@ -10,8 +10,8 @@ namespace {
 
 enum class Share : std::uint8_t { none, some, all };
 
-/// How many addresses of the name belong to this machine. All of 127.0.0.0/8 does, whatever the
-/// interface reports.
+/// How many addresses of the name belong to this machine. All addresses of 127.0.0.0/8 do, even if
+/// the interface does not report them.
 Share own_share(const PlacementFacts& facts) {
     const auto is_own = [&](const std::string& address) {
         return is_loopback(address) ||
@@ -34,7 +34,7 @@ std::string in_use(const PlacementFacts& facts) {
            (facts.held_by.empty() ? "" : " by " + facts.held_by);
 }
 
-/// This node should serve, unless the port is in use.
+/// Decides to listen, unless the port is in use.
 Placement listen_unless_in_use(const PlacementFacts& facts, std::string why) {
     const auto on = [&](std::uint16_t port) { return listen_on(facts.endpoint.host, "", port); };
     if (!facts.is_port_in_use) return Listen{on(facts.endpoint.port), std::move(why)};
@@ -50,9 +50,9 @@ Placement listen_unless_in_use(const PlacementFacts& facts, std::string why) {
 
 Placement decide_static(const PlacementFacts& facts) {
     if (facts.node_rank != 0) return Connect{"node rank 0 serves, with static rendezvous"};
-    // The holder's answer says which node has the place; this node may also be the next incarnation
-    // of one that is just ending there. The wait is short: the port may be another listener of a
-    // ddprun, which does not answer.
+    // The holder's answer shows which node has the place. The holder may also be an earlier
+    // incarnation of this node that is just ending. The wait is short: the port may belong to
+    // another listener of a ddprun, which does not answer.
     const bool may_answer = facts.is_held_by_ddprun() && facts.max_nodes > 1 &&
                             facts.unanswered_for < limits::unanswered_timeout;
     if (facts.is_port_in_use && may_answer)
@@ -77,7 +77,8 @@ ListenOn listen_on(std::string_view written_host, std::string_view address, std:
     const auto host = address.empty() ? written_host : address;
     if (host == "localhost" || host == "127.0.0.1" || host == "::1")
         return {ListenOn::Scope::loopback, "", port};
-    // Another loopback address (127.0.0.2) is used as written: 127.0.0.1 would not answer for it.
+    // Another loopback address (127.0.0.2) is used as written: a socket at 127.0.0.1 does not
+    // accept its callers.
     if (!address.empty() || is_loopback(host))
         return {ListenOn::Scope::address, std::string{host}, port};
     return {ListenOn::Scope::everywhere, "", port};

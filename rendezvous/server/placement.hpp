@@ -11,30 +11,31 @@
 #include <variant>
 #include <vector>
 
-/// Server placement: which node of a job serves the rendezvous, decided again at every attempt
-/// because names appear late and addresses move. Pure; the facts are gathered by the agent's shell
-/// (interfaces.hpp and net::resolve). The table is in docs/server-placement.md.
+/// Server placement: decides which node of a job serves the rendezvous. Decided again at every
+/// attempt, because a name may resolve late and addresses may change. Pure; the facts are gathered
+/// by the agent's shell (interfaces.hpp and net::resolve). The table is in
+/// docs/server-placement.md.
 namespace ddprun::server {
 
 /// Where a server listens.
 struct ListenOn {
     enum class Scope : std::uint8_t {
         everywhere,  ///< one dual-stack wildcard socket
-        loopback,    ///< 127.0.0.1, which decides, and then ::1 if it is free
+        loopback,    ///< 127.0.0.1, which must succeed, and then ::1 if it is free
         address,     ///< `address` only
     };
     Scope scope = Scope::everywhere;
     /// Numeric; with `Scope::address` only.
     std::string address;
-    /// 0: a free one.
+    /// 0: any free port.
     std::uint16_t port = 0;
 
     bool operator==(const ListenOn&) const = default;
 };
 
-/// Where to listen, by the same three rules for a hosting `ddprun` and the daemon: `address` (the
-/// daemon's --host) when given; loopback only when the endpoint's host is written as a loopback
-/// name or address; else, also without a host, everywhere.
+/// Where to listen; the rules are the same for a hosting `ddprun` and the daemon. If `address` (the
+/// daemon's --host) is given, only there. If the endpoint's host is written as a loopback name or
+/// address, on loopback only. Otherwise, also without a host, everywhere.
 ListenOn listen_on(std::string_view written_host, std::string_view address, std::uint16_t port);
 
 /// The facts at this attempt.
@@ -52,12 +53,12 @@ struct PlacementFacts {
     std::vector<std::string> own;
     /// How long this node has tried the endpoint without an answer.
     Duration unanswered_for{};
-    /// Listening was tried in this attempt and the port was taken; `held_by` may name the holder
+    /// This attempt has tried to listen, and the port was in use; `held_by` may name the holder
     /// (net::listener_on_port).
     bool is_port_in_use = false;
     std::string held_by;
 
-    /// Judged by the process name.
+    /// Decided by the process name.
     bool is_held_by_ddprun() const;
 };
 
@@ -77,7 +78,7 @@ struct Refuse {
 };
 using Placement = std::variant<Listen, Connect, Refuse>;
 
-/// The reason is a sentence in the words of the options; --explain and messages show it.
+/// The reason is a sentence that uses the names of the options; --explain and messages show it.
 Placement decide(const PlacementFacts& facts);
 
 }  // namespace ddprun::server

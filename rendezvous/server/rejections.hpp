@@ -12,8 +12,8 @@ namespace ddprun::server {
 /// each peer address, so that a port scanner costs one line. Pure.
 class Rejections {
 public:
-    /// `peer` is "10.0.0.2:51234". Returns true when it must be logged: it is the first of its
-    /// address, and fewer than `limits::max_remembered_peers` others are remembered.
+    /// `peer` is "10.0.0.2:51234". Returns true when it must be logged: its address is new, and
+    /// fewer than `limits::max_remembered_peers` addresses are remembered.
     bool add(std::string_view peer);
     std::uint64_t count() const { return count_; }
 

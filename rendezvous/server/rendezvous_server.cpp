@@ -42,7 +42,8 @@ namespace {
 /// Descriptors of an io_context: epoll, a timer, a wake-up; and the epoll of the store's clients.
 constexpr int store_thread_descriptors = 4;
 
-/// Reports to a node with a secret that this server has none, instead of closing without a reason.
+/// Sends a node with a secret the alert that this server has none, instead of closing without a
+/// reason.
 boost::asio::awaitable<void> refuse_encryption(net::Tcp::socket socket) {
     co_await boost::asio::async_write(
         socket, boost::asio::buffer(tls::no_encryption_here), net::as_values);
@@ -51,7 +52,7 @@ boost::asio::awaitable<void> refuse_encryption(net::Tcp::socket socket) {
 
 }  // namespace
 
-/// All state of the server's thread. The owner makes and destroys it while that thread does not
+/// All state of the server's thread. The owner creates and destroys it while that thread does not
 /// run.
 class RendezvousServer::Core {
 public:
@@ -86,7 +87,7 @@ private:
     void end_drain_if_empty();
     void end_drain();
     boost::asio::awaitable<ServerStatus> status();
-    /// Stores that have not answered yet.
+    /// The number of stores that have not answered yet.
     struct Survey {
         explicit Survey(boost::asio::io_context& io) : timeout(io) {}
         boost::asio::steady_timer timeout;
@@ -101,7 +102,7 @@ private:
     ControlServer control_;
     /// Started by the first c10d connection: most servers never get one.
     std::unique_ptr<StoreThread> store_;
-    /// The stores of earlier rounds, whose clients still read to the end.
+    /// The stores of earlier rounds, whose clients are still reading their last replies.
     std::vector<std::unique_ptr<StoreThread>> retired_stores_;
     /// The number of rounds that have had their own store here.
     int round_ = 0;
@@ -114,14 +115,14 @@ private:
     Instant started_at_;
     /// Callers that are sniffed or read a page.
     std::size_t caller_count_ = 0;
-    /// Set from the begin of a drain to the end of this object.
+    /// Set from the beginning of a drain until this object is destroyed.
     struct Drain {
         Drain(boost::asio::io_context& io, std::function<void()> on_done)
             : timeout(io),
               done(std::move(on_done)) {}
         boost::asio::steady_timer timeout;
         std::function<void()> done;
-        /// How many of coordinator and store still have connections.
+        /// How many of the two parts (coordinator and store) still have connections.
         int parts = 0;
     };
     std::optional<Drain> drain_;
@@ -180,7 +181,8 @@ Result<std::uint16_t> RendezvousServer::Core::listen() {
     const auto& on = options_.listen;
     if (on.scope == ListenOn::Scope::everywhere) return listen_at("", on.port);
     if (on.scope == ListenOn::Scope::address) return listen_at(on.address, on.port);
-    // The process that listens at 127.0.0.1 is the server; ::1 is added if that address exists.
+    // Whichever process listens at 127.0.0.1 is the server; ::1 is added if that address is
+    // available.
     auto port = listen_at("127.0.0.1", on.port);
     if (port)
         std::ignore = listen_at("::1", *port);
@@ -210,7 +212,7 @@ Result<std::uint16_t> RendezvousServer::Core::serve(Result<net::Tcp::acceptor> a
     const auto bound = acceptor->local_endpoint(ec);
     if (ec) return Failure{ec, "listen"};
     if (listeners_.empty()) warn_of_small_backlog(*acceptor);
-    // A daemon serves every user.
+    // A daemon serves every user of the machine.
     const auto callers =
         options_.hosted_run_id ? Listener::Callers::own_user_on_loopback : Listener::Callers::any;
     listeners_.push_back(std::make_shared<Listener>(
@@ -224,8 +226,8 @@ Result<std::uint16_t> RendezvousServer::Core::serve(Result<net::Tcp::acceptor> a
     return bound.port();
 }
 
-/// A daemon does not know how many nodes its jobs will have; a hosting `ddprun` has few enough or
-/// sees `listener.overflowed`.
+/// Only for a daemon, whose jobs may have any number of nodes. The nodes of a hosting `ddprun` are
+/// usually few enough; otherwise `listener.overflowed` is logged.
 void RendezvousServer::Core::warn_of_small_backlog(net::Tcp::acceptor& acceptor) const {
     if (options_.hosted_run_id) return;
     const auto granted = net::granted_backlog(acceptor);
@@ -281,7 +283,7 @@ boost::asio::awaitable<void> RendezvousServer::Core::receive(net::Tcp::socket so
             const auto [ec, size] =
                 co_await socket.async_read_some(boost::asio::buffer(chunk), net::as_values);
             if (ec) {
-                // Load balancers and health checks connect and go: not logged.
+                // Not logged: load balancers and health checks connect and close at once.
                 if (bytes.empty() && !deadline.has_passed()) co_return;
                 co_return reject(peer, describe(caller));
             }
@@ -300,9 +302,9 @@ void RendezvousServer::Core::dispatch(
             ++control_count_;
             return control_.adopt(std::move(socket), std::move(first_bytes));
         case Caller::c10d:
-            // The caller is a worker of the previous round: closed.
+            // Closed when the caller is a worker of the previous round.
             if (round != round_ || drain_) return;
-            // Workers use the agents' stores; this store would be open to every caller.
+            // Workers use the agents' stores here, and this store would be open to every caller.
             if (control_.has_secret() && !options_.has_store_of_round)
                 return reject(net::peer_name(socket), "a store client of a server with a secret");
             if (!store_ && !start_store()) return;
@@ -350,7 +352,8 @@ void RendezvousServer::Core::reject(const std::string& peer, std::string_view re
         log::warning("rendezvous.rejected", {{"peer", peer}, {"reason", reason}});
 }
 
-/// No worker of the previous round may still reach the keys, nor may a new worker find old keys.
+/// Workers of the previous round must no longer reach the keys, and new workers must not find old
+/// keys.
 void RendezvousServer::Core::begin_round() {
     if (!options_.has_store_of_round) return;
     for (const auto& listener : listeners_)
@@ -372,7 +375,7 @@ void RendezvousServer::Core::retire_store() {
 
 void RendezvousServer::Core::drain() {
     if (!thread_.joinable()) return;
-    // Shared, since this thread may continue while the other is still inside `set_value`.
+    // Shared, since this thread may continue while the server's thread is still inside `set_value`.
     const auto drained = std::make_shared<std::promise<void>>();
     boost::asio::post(io_, [this, drained] { begin_drain([drained] { drained->set_value(); }); });
     drained->get_future().wait();
@@ -426,7 +429,7 @@ boost::asio::awaitable<ServerStatus> RendezvousServer::Core::status() {
     co_return status;
 }
 
-/// The stores are on other threads: each is queried, and the last answer ends the wait.
+/// Queries each store, since they are on other threads. The last answer ends the wait.
 std::shared_ptr<RendezvousServer::Core::Survey> RendezvousServer::Core::begin_survey() {
     auto survey = std::make_shared<Survey>(io_);
     const auto answer = [this, survey](StoreSurvey found) {

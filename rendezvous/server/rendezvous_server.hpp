@@ -21,9 +21,9 @@
 
 namespace ddprun::server {
 
-/// The rendezvous server on a thread of its own: accepts, sniffs, and hands each connection to the
-/// coordinator, the status pages or the shared c10d store (which has a second thread, started by
-/// its first connection).
+/// Runs the rendezvous server on a separate thread: accepts connections, detects the protocol of
+/// each, and passes it to the coordinator, the status pages or the shared c10d store (which has a
+/// second thread, started by its first connection).
 ///
 /// Owned by the daemon or by a hosting agent, whose thread makes all calls. The two threads share
 /// nothing but an interruption that has not been handled yet: every other call is posted to the
@@ -34,9 +34,9 @@ public:
         ListenOn listen;
         /// Inside a `ddprun`: serves this run id only and is reported to agents as `hosted`.
         std::optional<std::string> hosted_run_id = std::nullopt;
-        /// It serves only while it leads (`lead`).
+        /// The server acts only while it leads (`lead`).
         bool is_elected = false;
-        /// An elected server leads no more. Called on the server's thread.
+        /// An elected server no longer leads. Called on the server's thread.
         std::function<void(const coordinator::SteppedDown&)> on_stepped_down = {};
         /// A job has ended under an elected server. Called on the server's thread, and answered by
         /// `recorded`.
@@ -71,7 +71,7 @@ public:
     };
 
     explicit RendezvousServer(Options options);
-    /// Stops.
+    /// Calls `stop`.
     ~RendezvousServer();
     RendezvousServer(const RendezvousServer&) = delete;
     RendezvousServer& operator=(const RendezvousServer&) = delete;
@@ -98,8 +98,8 @@ public:
     void report_if_idle();
 
     /// Stops accepting, lets every caller read what was written to it and the end of its stream,
-    /// `drain_timeout` at most, and stops. To agents it is a server that went away: the jobs are
-    /// not ended. Harmless when repeated.
+    /// for at most `drain_timeout`, then stops. To agents this looks like a server that has failed:
+    /// the jobs are not ended. Harmless when repeated.
     void drain();
 
     /// Like `drain`, but closes every connection now: a caller may see a reset instead of the end.

@@ -17,7 +17,7 @@
 namespace ddprun::server {
 namespace {
 
-/// A stopped manager must not stop its services.
+/// A limit, so that a manager that is stopped does not block its services.
 constexpr timeval longest_send{1, 0};
 
 /// Returns zero or an error number.

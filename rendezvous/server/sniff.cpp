@@ -14,7 +14,7 @@ using namespace std::string_view_literals;
 constexpr std::string_view c10d_magic = "\x00\xCE\xF7\x85\x3C"sv;
 constexpr std::string_view big_endian_c10d_magic = "\x00\x3C\x85\xF7\xCE"sv;
 constexpr std::string_view control_word = "DDPRUN/";
-/// GET and HEAD are answered with a page, the others with an error that says why not.
+/// GET and HEAD are answered with a page, other methods with an error and its reason.
 constexpr std::array http_methods = {
     "GET "sv, "HEAD "sv, "POST "sv, "PUT "sv, "DELETE "sv, "OPTIONS "sv, "PATCH "sv};
 constexpr std::string_view tls_record = "\x16\x03"sv;
@@ -29,7 +29,8 @@ Fit fit(std::string_view bytes, std::string_view pattern) {
 }
 
 /// Before 2.2 a request began at once: an opcode (SET = 0 to CANCEL_WAIT = 11) and the length of a
-/// key or a count of keys, both of which are small in practice and huge in noise.
+/// key or a count of keys, which are small in practice. In other data these bytes are usually a
+/// huge number.
 Fit fit_older_c10d(std::string_view bytes) {
     constexpr unsigned char last_opcode = 0x0B;
     constexpr std::size_t header_bytes = 9;
@@ -42,8 +43,8 @@ Fit fit_older_c10d(std::string_view bytes) {
     return length <= limits::max_key_count ? Fit::whole : Fit::no;
 }
 
-/// GETNUMKEYS and CANCEL_WAIT of PyTorch 2.1 have a single byte: nothing may follow before the
-/// answer, and any following byte belongs to another request.
+/// GETNUMKEYS and CANCEL_WAIT of PyTorch 2.1 have a single byte: the client sends nothing more
+/// before the answer, and any further byte belongs to another request.
 bool begins_with_short_older_c10d(std::string_view bytes) {
     return bytes.starts_with('\x06') || bytes.starts_with('\x0B');
 }

@@ -9,8 +9,8 @@
 #include <optional>
 #include <string_view>
 
-/// The protocol of a caller, detected from the first bytes of a connection. Pure: the server reads,
-/// calls it, and reads on while the answer is `need_more`, until its handshake deadline.
+/// Detects the protocol of a caller from the first bytes of a connection. Pure: the server reads,
+/// calls `sniff`, and reads more while the answer is `need_more`, until its handshake deadline.
 namespace ddprun::server {
 
 enum class Caller : std::uint8_t {

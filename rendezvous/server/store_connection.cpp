@@ -26,7 +26,7 @@ namespace ddprun::server {
 namespace {
 
 constexpr std::size_t worth_keeping_out_bytes = 64 * 1024;
-/// A client that sends so few bytes at a time probably waits for the answer.
+/// A client that sends at most this many bytes at a time probably waits for the answer.
 constexpr std::size_t dialogue_bytes = 4096;
 
 /// Closing a socket with unread bytes resets the connection, and the reset can overtake replies
@@ -110,8 +110,8 @@ bool StoreConnection::read() {
 }
 
 void StoreConnection::handle_requests() {
-    // Closing this connection detaches it from the server; the effects for other clients are still
-    // written.
+    // A copy: closing this connection detaches it from the server, but the effects for other
+    // clients must still be written.
     auto& server = *server_;
     server.begin_batch();
     store::Store::Event event{std::in_place_type<store::Store::Received>};
@@ -137,18 +137,19 @@ void StoreConnection::handle_requests() {
     server.end_batch();
     if (is_closed_) return;
     watch();
-    // The socket has accepted all output at once: the other connections have their turn, then this
-    // one continues.
+    // The socket has accepted all output at once, so no event will continue this connection. It
+    // continues after the other connections had their turn.
     if (is_paused_ && backlog() <= limits::max_store_backlog_bytes) go_on_soon();
 }
 
-/// Reports to a node that takes this for a members-only store that it is none, instead of closing
-/// without a reason.
+/// Sends an alert to a node that expects a members-only store here, instead of closing without a
+/// reason.
 void StoreConnection::refuse_encryption() {
     constexpr char tls_handshake = '\x16';
     const auto& answer = tls::no_encryption_here;
     if (!decoder_.unread().starts_with(tls_handshake) || backlog() > 0) return;
-    // These few bytes are the first ones: the socket takes them or is gone.
+    // These few bytes are the first output, so the socket accepts all of them unless the connection
+    // has ended.
     std::ignore = ::send(socket_, answer.data(), answer.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -226,7 +227,7 @@ void StoreConnection::watch() {
 }
 
 void StoreConnection::on_all_written() {
-    // The buffer is passed to the next connection that is answered: an idle connection has none.
+    // An idle connection keeps no buffer: it is passed to the next connection that is answered.
     std::string done;
     out_.swap_buffer(done);
     auto& spare = server_->spare_out_;

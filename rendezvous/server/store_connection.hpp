@@ -21,7 +21,7 @@ namespace ddprun::server {
 
 class StoreServer;
 
-/// One client of a store server: bytes to requests, replies to bytes.
+/// One client of a store server: turns bytes into requests, and replies into bytes.
 ///
 /// Connections take turns: one read of at most `limits::store_turn_bytes`, then the others. All
 /// requests of one read are handled before anything is written, and their replies leave in one
@@ -61,14 +61,15 @@ public:
     std::string local() const;
     /// The memory of an incomplete request and of unread replies.
     std::size_t held_bytes() const { return held_bytes_; }
-    /// Since when the client has read no byte of replies that wait for it, if any do.
+    /// The time since which the client has read no byte of its unread replies; none if there are
+    /// none.
     std::optional<Instant> unread_since() const { return unread_since_; }
 
 private:
     /// Runs a step of this connection. If memory runs out, only this connection ends.
     template <class Step>
     void attempt(Step step);
-    /// As `on_ready`.
+    /// Returns as `on_ready`.
     bool read();
     void handle_requests();
     /// Registers the awaited events with the poller.
@@ -78,11 +79,11 @@ private:
     void on_silence();
     void wait_until_writable();
     void on_writable();
-    /// As `send`: how many bytes the socket has accepted.
+    /// Returns as send(2): how many bytes the socket has accepted.
     ssize_t send_some();
     void on_all_written();
     void close_socket();
-    /// Reports to the server how much memory this holds now.
+    /// Reports to the server how much memory this connection holds now.
     void count();
 
     std::size_t backlog() const { return out_.size(); }
@@ -99,7 +100,7 @@ private:
     std::size_t held_bytes_ = 0;
     std::optional<Instant> unread_since_;
     bool is_waiting_to_write_ = false;
-    /// Not reading, because too much output is pending.
+    /// The connection is not read, because too much output is pending.
     bool is_paused_ = false;
     bool is_finishing_ = false;
     bool is_closed_ = false;

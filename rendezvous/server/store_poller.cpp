@@ -14,7 +14,7 @@ namespace {
 
 /// After this many events other handlers of the io_context have their turn.
 constexpr std::size_t most_events = 128;
-/// After this many guesses the other sockets are polled too.
+/// After this many guesses in a row the other sockets are polled too.
 constexpr int most_guesses = 8;
 
 epoll_event event_of(std::uint64_t number, std::uint32_t events) {
@@ -72,8 +72,8 @@ void StorePoller::on_ready() {
     struct WaitAgain {
         void operator()(StorePoller* poller) const { poller->wait(); }
     };
-    // Waits again at the end, when the kernel finds most sockets empty, and even after an
-    // exception.
+    // Waits again only at the end, since most sockets have been read empty by then, and even after
+    // an exception.
     const std::unique_ptr<StorePoller, WaitAgain> at_end(this);
     handle_ready();
 }

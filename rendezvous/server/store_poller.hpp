@@ -11,15 +11,15 @@
 
 namespace ddprun::server {
 
-/// Reports which of a store's sockets can be read or written, by a separate epoll that the
-/// io_context sees as one descriptor. A socket stays registered, and one wake-up serves all ready
+/// Reports which of a store's sockets can be read or written, by a separate epoll, which is one
+/// descriptor in the io_context. A socket stays registered, and one wake-up serves all ready
 /// sockets. (Asio would add a failing read before each wait.)
 ///
 /// Used on the thread of the io_context.
 class StorePoller {
 public:
-    /// Called with the number that a socket was added with, and its epoll events. Returns true if
-    /// it read all that there was, and that was little but not nothing: a client in a dialogue.
+    /// Called with the number given to `add` for this socket, and its epoll events. Returns true
+    /// for a client in a dialogue: a few bytes were read, and no more were there.
     using Ready = std::function<bool(std::uint64_t number, std::uint32_t events)>;
 
     StorePoller(boost::asio::io_context& io, Ready ready);
@@ -28,7 +28,7 @@ public:
 
     /// Starts with EPOLLIN. Returns false when descriptors or memory are missing.
     bool add(int socket, std::uint64_t number);
-    /// 0: only errors and the end of both directions.
+    /// With 0 only errors and the end of both directions are reported.
     void change(int socket, std::uint64_t number, std::uint32_t events);
     void remove(int socket);
 
@@ -45,7 +45,7 @@ private:
     int guess_count_ = 0;
     /// Opened when the first socket is added.
     boost::asio::posix::stream_descriptor epoll_;
-    /// Expires with this object: a wait that has already ended checks it.
+    /// Expires with this object. The handler of a wait that has already ended checks it.
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 

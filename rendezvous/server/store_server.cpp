@@ -198,7 +198,7 @@ void StoreServer::end_batch() {
     flush();
 }
 
-/// Sends replies that no request of a batch caused: those after the end of a reservation or a
+/// Sends replies that were not caused by a request in a batch, but by the end of a reservation or a
 /// disconnection.
 void StoreServer::flush_soon() {
     if (is_in_batch_ || std::exchange(will_flush_, true)) return;
@@ -301,7 +301,7 @@ void StoreServer::look_at_waits() {
     }
 }
 
-/// Called before the store handles the cancellation, since afterwards the wait is gone.
+/// Called before the store handles the cancellation, since the wait no longer exists afterwards.
 void StoreServer::cancels_wait(ConnectionId client) {
     const auto began_at = driver_.machine().wait_began_at(client);
     const auto now = driver_.now();
@@ -349,7 +349,7 @@ void StoreServer::perform(store::Store::Effect& effect) {
                     to_flush_.push_back(place->second);
                     flush_soon();
                 } catch (const std::bad_alloc&) {
-                    // The effects for other clients still follow.
+                    // Only this connection ends: the effects for other clients still follow.
                     const auto connection = place->second;
                     close_without_memory(*connection, "no memory for its replies");
                 }

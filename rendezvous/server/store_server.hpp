@@ -41,19 +41,20 @@ struct StoreBounds {
 /// Serves one c10d store over TCP: the shell of store::Store. PyTorch's TCPStore clients (2.2 and
 /// newer, 2.1 if they are accepted) and ours connect to it.
 ///
-/// Everything belongs to the thread of the `io_context`. The owner calls `drain` and lets the
-/// clients leave, or `stop`; the destructor is as `stop`. No callback runs afterwards.
+/// Everything belongs to the thread of the `io_context`. The owner calls `drain`, which lets the
+/// clients read their last replies, or `stop`; the destructor acts as `stop`. No callback runs
+/// afterwards.
 class StoreServer {
 public:
     struct Counters {
         std::uint64_t accepted = 0;
-        std::uint64_t refused = 0;  ///< callers that did not greet as a store client does
+        std::uint64_t refused = 0;  ///< callers that sent no store client's greeting
         std::uint64_t requests = 0;
         std::size_t open = 0;
         std::size_t keys = 0;
         std::size_t waits = 0;
-        /// Connections closed over a bound, or because of a request that can only be refused by
-        /// closing.
+        /// Connections closed because they exceeded a bound, or sent a request that can only be
+        /// refused by closing.
         std::uint64_t closed = 0;
         std::size_t data_bytes = 0;
         std::size_t client_bytes = 0;
@@ -68,14 +69,15 @@ public:
     StoreServer& operator=(const StoreServer&) = delete;
 
     /// Accepts until `drain` or `stop`. May be called for several listeners. When the process has
-    /// no descriptor left, callers are turned away instead of left waiting.
+    /// no descriptor left, callers are closed instead of being left waiting.
     void serve(net::Tcp::acceptor acceptor);
     /// Serves only this user and root. Requires: the acceptor listens at a loopback address.
     void serve_own_user(net::Tcp::acceptor acceptor);
 
-    /// Serves a connection that was accepted elsewhere, with what was read from it already.
+    /// Serves a connection that was accepted elsewhere. `first_bytes` have already been read from
+    /// it.
     void adopt(net::Tcp::socket socket, std::string first_bytes);
-    /// The same for a socket that is not TCP: its client is named `peer`.
+    /// Serves a socket that is not TCP, whose client is called `peer` in messages.
     void adopt_as(net::Tcp::socket socket, std::string peer);
     Instant now() const { return driver_.now(); }
 
@@ -87,7 +89,7 @@ public:
     void stop();
 
     /// From now on reports long waits and waits that timed out (WaitWatch). The report has no
-    /// round, since a store does not know it.
+    /// round, since a store has none.
     using OnWait = std::function<void(control::StoreWait)>;
     void watch_waits(OnWait on_wait, WaitWatch::Limits limits = {});
 
@@ -95,7 +97,7 @@ public:
     StoreSurvey survey() const;
     /// The waits of all clients, longest first.
     std::vector<store::Waiters::Waiting> waits(std::size_t longest) const;
-    /// "10.0.0.2:51234", or empty if this connection is gone.
+    /// "10.0.0.2:51234"; empty if the connection has ended.
     std::string peer_of(ConnectionId connection) const;
 
 private:
@@ -109,12 +111,12 @@ private:
     void closed(ConnectionId connection);
     /// What a connection holds has changed.
     void holds(std::size_t before, std::size_t now) { held_bytes_ += now - before; }
-    /// A connection has replies that its client does not read. Returns the time from which that
-    /// counts.
+    /// A connection has replies that its client does not read. Returns now, from when the timeout
+    /// is counted.
     Instant watch_unread();
     /// Closes the connection; logs only the first one of its address.
     void close_over_bound(StoreConnection& connection, const std::string& reason);
-    /// The same after a bad_alloc.
+    /// Closes the connection after a bad_alloc; logs as `close_over_bound`.
     void close_without_memory(StoreConnection& connection, const std::string& reason);
     /// Between these two calls replies are collected; then each connection is written once.
     void begin_batch();
@@ -145,7 +147,7 @@ private:
     std::vector<std::shared_ptr<StoreConnection>> to_flush_;
     bool is_in_batch_ = false;
     bool will_flush_ = false;
-    /// The shared read buffer; a connection copies what it cannot use at once.
+    /// The read buffer of all connections; a connection copies bytes that it cannot use at once.
     std::vector<char> turn_;
     /// A buffer for replies, kept while no connection needs it.
     std::string spare_out_;
@@ -165,7 +167,7 @@ private:
     boost::asio::steady_timer wait_timer_;
     boost::asio::steady_timer drain_timer_;
     std::function<void()> drained_;
-    /// Expires with the server: a timer that has already fired checks it.
+    /// Expires with the server. The handler of a timer that has already fired checks it.
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 

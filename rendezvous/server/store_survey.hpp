@@ -20,14 +20,14 @@ struct StoreSurvey {
         bool operator==(const Wait&) const = default;
     };
 
-    /// Since the process began.
+    /// Counts since the process began.
     std::uint64_t requests = 0;
     std::uint64_t refused_requests = 0;
-    // Now.
+    // Counts now.
     std::uint64_t connections = 0;
     std::uint64_t keys = 0;
     std::uint64_t waits = 0;
-    /// Bytes of keys, queues and values; and bytes that clients cause in addition.
+    /// Bytes of keys, queues and values, and the bytes that clients cause in addition.
     std::uint64_t data_bytes = 0;
     std::uint64_t client_bytes = 0;
     /// The oldest waits, at most limits::max_status_waits of each store.
@@ -45,7 +45,7 @@ struct StoreSurvey {
     }
 };
 
-/// Queries stores that live on another thread. The answer is called on any thread, or never if that
+/// Queries stores that run on another thread. The answer is called on any thread, or never if that
 /// thread ends.
 using AskStores = std::function<void(std::function<void(StoreSurvey)> answer)>;
 

@@ -13,8 +13,8 @@
 
 namespace ddprun::server {
 
-/// The shared c10d store on a thread of its own, so that a busy store does not delay a heartbeat.
-/// Calls come from the server's thread.
+/// Runs the shared c10d store on a separate thread, so that a busy store does not delay a
+/// heartbeat. Calls come from the server's thread.
 class StoreThread {
 public:
     /// `on_wait`, if any, is called on the store's thread (StoreServer::watch_waits).
@@ -24,10 +24,10 @@ public:
     StoreThread(const StoreThread&) = delete;
     StoreThread& operator=(const StoreThread&) = delete;
 
-    /// Takes over a connection of another thread, with what was read from it already.
+    /// Takes over a connection of another thread; `first_bytes` have already been read from it.
     void adopt(net::Tcp::socket socket, std::string first_bytes);
-    /// After the return no request is handled; every client reads its queued replies and the end.
-    /// `done` is called on the store's thread when all have closed or `timeout` is over.
+    /// Once this has returned, no request is handled; every client can read its queued replies and
+    /// the end. `done` is called on the store's thread when all have closed or `timeout` is over.
     void drain(Duration timeout, std::function<void()> done);
     /// `answer` is called on the store's thread.
     void survey(std::function<void(StoreSurvey)> answer);

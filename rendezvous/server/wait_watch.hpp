@@ -11,7 +11,7 @@
 namespace ddprun::server {
 
 /// Decides when the waits of a store are reported to the node that serves it. A plain value; the
-/// store's shell looks at the longest wait now and then.
+/// store's shell passes it the longest wait at regular intervals.
 class WaitWatch {
 public:
     struct Limits {
@@ -33,11 +33,11 @@ public:
 
     explicit WaitWatch(Limits limits) : limits_(limits) {}
 
-    /// `longest` is the longest wait now. It is reported when it is long, again while it lasts, and
-    /// when another key becomes the awaited one.
+    /// `longest` is the longest wait now. It is reported when it becomes long, again while it
+    /// lasts, and when the longest wait is for another key.
     Step look(const std::optional<Longest>& longest, Instant now);
-    /// A client cancels a wait of this age. Returns whether that is reported: of several waits that
-    /// time out together the first one is, while the others are still known.
+    /// A client cancels a wait of this age. Returns whether to report that: of several waits that
+    /// time out together only the first is reported, since the others still exist then.
     bool cancelled(Duration age, Instant now);
 
     const Limits& limits() const { return limits_; }

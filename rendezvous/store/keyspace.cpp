@@ -11,12 +11,13 @@
 namespace ddprun::store {
 namespace {
 
-/// The overhead of a key: its place in the map, and the rounding of allocations.
+/// The memory overhead of a key: its entry in the map, and the rounding of allocations.
 constexpr std::size_t entry_bytes = 160;
 /// The length in front of each name in a list.
 constexpr std::size_t encoded_length_bytes = 8;
 
-/// C's `strtoll` in base 10 with the "C" locale, which is what `std::stoll` does upstream.
+/// Reads a number as C's `strtoll` does in base 10 with the "C" locale, as `std::stoll` does in
+/// PyTorch.
 std::optional<std::int64_t> leading_number(std::string_view text) {
     const auto start = text.find_first_not_of(" \t\n\v\f\r");
     if (start == std::string_view::npos) return std::nullopt;

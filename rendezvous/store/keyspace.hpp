@@ -27,24 +27,24 @@ template <class T>
 using StringMap = std::unordered_map<std::string, T, StringHash, std::equal_to<>>;
 
 /// The keys and values of one store, with PyTorch's arithmetic: a counter is decimal text. Queues
-/// are in queues.hpp: both share only the names for WAIT and CHECK.
+/// are in queues.hpp; keys and queues have nothing in common but the names for WAIT and CHECK.
 class Keyspace {
 public:
-    /// Big values are shared with the replies that carry them. `meter` counts all that is stored.
+    /// Big values are shared with the replies that carry them. `meter` counts all stored bytes.
     explicit Keyspace(wire::Meter meter) : meter_(std::move(meter)) {}
 
-    /// How much the meter grows at most when a value of this size is stored at the key. A replaced
-    /// value frees nothing while replies still carry it.
+    /// How much the meter grows at most when a value of this size is stored at the key. Replacing a
+    /// value frees no memory while replies still carry the old one.
     std::size_t growth(std::string_view key, std::size_t value_bytes) const;
-    /// The same for appending to the value.
+    /// How much the meter grows at most when bytes are appended to the value.
     std::size_t growth_by_append(std::string_view key, std::size_t value_bytes) const;
-    /// The same for storing only if the present value is `expected`.
+    /// How much the meter grows at most by a COMPARE_SET.
     std::size_t growth_by_compare_set(
         std::string_view key, std::string_view expected, std::size_t value_bytes) const;
     /// How much the meter grows when a new list of the names is encoded.
     std::size_t growth_by_names() const;
 
-    // If memory runs out, a change throws before anything has changed.
+    // If memory runs out, the functions below throw before anything has changed.
 
     /// Inserts or overwrites. Returns the stored key, valid until it is erased.
     std::string_view put(std::string key, std::string value);
@@ -64,9 +64,9 @@ public:
         std::int64_t sum = 0;
         bool is_new = false;
     };
-    /// Reads the value as PyTorch does (leading blanks, a sign, what follows the digits ignored),
-    /// adds with wrap-around and stores decimal text. None if the value is no such number; then the
-    /// key is unchanged.
+    /// Reads the value as PyTorch does (leading blanks and a sign are allowed, text after the
+    /// digits is ignored), adds with wrap-around and stores decimal text. None if the value has
+    /// another form; then the key is unchanged.
     std::optional<Added> add(const std::string& key, std::int64_t delta);
 
     bool erase(std::string_view key);
@@ -75,8 +75,8 @@ public:
     const wire::SharedText* find(std::string_view key) const;
     bool has(std::string_view key) const { return find(key) != nullptr; }
     std::size_t size() const { return values_.size(); }
-    /// In no particular order. Encoded again only after a key was added or erased, or when the last
-    /// list has been sent.
+    /// All names, in no particular order. The list is kept while a reply carries it, and encoded
+    /// again after a key was added or erased.
     wire::EncodedKeys names();
 
 private:

@@ -10,7 +10,7 @@ namespace ddprun::store {
 
 namespace {
 
-/// The overhead of a queue and of an element: see Keyspace.
+/// The memory overhead of a queue and of an element, as in keyspace.cpp.
 constexpr std::size_t queue_bytes = 160;
 constexpr std::size_t element_bytes = 96;
 

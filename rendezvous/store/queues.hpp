@@ -19,10 +19,10 @@ namespace ddprun::store {
 /// The named FIFO queues of one store.
 ///
 /// A client pops in two requests, WAIT and QUEUE_POP. So that no other client takes the element in
-/// between, it is *reserved* for the client whose WAIT it ended: others see a queue that is shorter
-/// by one. A client holds at most one reservation; it ends with the client's next request
+/// between, it is *reserved* for the client whose WAIT it ended. For other clients the queue is
+/// shorter by one. A client holds at most one reservation. It ends with the client's next request
 /// (QUEUE_POP of that queue takes the element), its disconnection, or after
-/// `limits::queue_reservation`, because a client may also wait without wanting to pop.
+/// `limits::queue_reservation`, because a client may also wait without a QUEUE_POP afterwards.
 class Queues {
 public:
     struct Popped {
@@ -30,14 +30,14 @@ public:
         std::optional<wire::SharedText> value;
     };
 
-    /// Big elements are shared with the replies that carry them. `meter` counts all that is stored.
+    /// Big elements are shared with the replies that carry them. `meter` counts all stored bytes.
     explicit Queues(wire::Meter meter) : meter_(std::move(meter)) {}
 
     /// How much the meter grows at most when a value of this size is pushed.
     std::size_t growth(std::string_view name, std::size_t value_bytes) const;
-    /// If memory runs out, it throws before anything has changed; so does `reserve`.
+    /// If memory runs out, `push` and `reserve` throw before anything has changed.
     void push(std::string name, std::string value);
-    /// Takes the first element this client may have; its own reservation is used up.
+    /// Takes the first element that this client may have, and ends the client's reservation.
     Popped pop(std::string_view name, ConnectionId client);
     /// How many elements this client may have: all that are not reserved for others.
     std::size_t length(std::string_view name, ConnectionId client) const;
@@ -49,7 +49,8 @@ public:
     /// Ends the client's reservation. Returns the name of the queue that has a free element again,
     /// valid until the element is taken.
     std::optional<std::string_view> release(ConnectionId client);
-    /// The queue of which this client has reserved an element, if any; valid until the next change.
+    /// The queue in which this client has reserved an element; null: none. Valid until the next
+    /// change.
     const std::string* reserved_by(ConnectionId client) const;
 
     /// The end of the oldest reservation.
@@ -69,7 +70,7 @@ private:
         const std::string* name;
         Instant until;
     };
-    /// Reservations by age, which is also the order in which they end.
+    /// Reservations from the oldest to the newest, which is also the order in which they expire.
     using ByAge = std::map<std::uint64_t, Reservation>;
 
     std::string_view forget(ByAge::iterator reservation);

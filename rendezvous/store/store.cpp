@@ -18,7 +18,7 @@ struct Store::Step {
     Instant now;
     std::vector<Effect>& out;
 
-    /// Constructed in place, since every request takes this path.
+    /// Constructs the reply in place, since every request takes this path.
     template <class Content>
     void reply(Content content) {
         Reply& effect = std::get<Reply>(out.emplace_back(std::in_place_type<Reply>));
@@ -28,8 +28,8 @@ struct Store::Step {
 
     void close(const std::string& reason) { out.push_back(CloseConnection{from, reason}); }
 
-    /// Reserves the room first: after a change no client may miss its answer for lack of memory.
-    /// Each wait is answered once, and so is the sender.
+    /// Reserves room for the answers before a change, so that afterwards no client misses its
+    /// answer for lack of memory. Each wait is answered once, and so is the sender.
     void make_room() {
         make_room(out);
         make_room(store.completed_);
@@ -40,7 +40,7 @@ struct Store::Step {
         if (places.capacity() < most) places.reserve(2 * most);
     }
 
-    /// The name was written: every client that waited for it is answered.
+    /// The name was written: answers every client whose wait is over now.
     void wake(std::string_view name) {
         if (store.waiters_.size() == 0) return;
         store.completed_.clear();
@@ -64,7 +64,8 @@ struct Store::Step {
         }
     }
 
-    /// If memory for the reservation is missing, the element goes to the client that asks first.
+    /// If there is no memory for the reservation, the element goes to the first client that
+    /// requests it.
     void keep_for(ConnectionId client, std::string_view name) {
         try {
             store.queues_.reserve(name, client, now + limits::queue_reservation);
@@ -76,7 +77,8 @@ struct Store::Step {
         if (const auto name = store.queues_.release(from)) serve_queue(*name);
     }
 
-    /// A reservation holds only for the very next request.
+    /// Ends the client's reservation unless this request, the next one after its wait, pops that
+    /// queue.
     void settle_reservation(const wire::Request& request) {
         const auto* reserved = store.queues_.reserved_by(from);
         if (reserved == nullptr) return;
@@ -86,9 +88,9 @@ struct Store::Step {
 
     /// Returns true if the store is too full for the request.
     bool refuses(const wire::Request& request) {
-        // With this much room any request fits, so its need is not computed. The largest need is a
-        // request's bytes with 160 for each key, a list of all keys, or a value that grows by a
-        // quarter while the old one still exists.
+        // With this much room any request fits, so its growth is not computed. The largest growth
+        // is a request's bytes with 160 more for each key, a list of all keys, or a value that
+        // grows by a quarter while the old one still exists.
         constexpr auto most = 2 * limits::max_request_bytes;
         if (store.data_bytes() / 4 * 9 + most <= store.max_data_bytes_) return false;
         const auto growth = store.growth(request);
@@ -100,7 +102,7 @@ struct Store::Step {
         return true;
     }
 
-    // One overload per request.
+    // One overload of `on` for each request.
 
     /// The connection's greeting, which the decoder has checked.
     void on(wire::Validate&&) {}
@@ -157,7 +159,7 @@ struct Store::Step {
     }
 
     void on(wire::MultiGet&& it) {
-        // A short request can ask many times for one big value.
+        // A short request can name the key of one big value many times.
         std::size_t reply_bytes = 0;
         wire::Values values;
         values.values.reserve(it.keys.size());
@@ -173,8 +175,9 @@ struct Store::Step {
         reply(std::move(values));
     }
 
-    /// All or nothing: a client that is woken by the first key finds the last one stored. Only when
-    /// memory runs out fewer are stored, and the sender is closed.
+    /// Stores all keys before it wakes clients: a client that is woken by the first key finds the
+    /// last one stored. If memory runs out, only the first keys are stored, and the sender's
+    /// connection is closed.
     void on(wire::MultiSet&& it) {
         const bool may_wake = store.waiters_.size() > 0;
         std::size_t stored = 0;

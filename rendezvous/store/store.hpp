@@ -28,8 +28,8 @@ namespace ddprun::store {
 ///   Disconnected{from}        its wait and its reservation are dropped
 ///   DeadlinePassed            queue reservations that are over end, and the next waiter is woken
 ///
-/// The values of replies are borrowed from the store: valid until its next event, unless they are
-/// copied.
+/// The values of replies are borrowed from the store: they are valid until its next event, unless
+/// they are copied.
 ///
 /// Requires: requests of one connection come in their order, and none after its CloseConnection or
 /// Disconnected.
@@ -90,7 +90,8 @@ public:
 private:
     struct Step;
 
-    /// Exists for CHECK and WAIT: a key, or an element of a queue that this client may take.
+    /// Whether the name exists for CHECK and WAIT: as a key, or as a queue with an element that
+    /// this client may take.
     bool exists(std::string_view name, ConnectionId to) const;
 
     /// How much the request may add to the data.

@@ -18,8 +18,8 @@ struct Waiters::Place {
     Place* after = nullptr;
 };
 
-/// The clients that wait for one name, in order of arrival. Barriers have their own line, since
-/// arrivals at a barrier end no barrier and should not walk past them.
+/// The clients that wait for one name, in order of arrival. Barriers have their own line, since an
+/// arrival at a barrier does not end barriers and should not have to skip them.
 struct Waiters::Line {
     struct Ends {
         Place* first = nullptr;
@@ -51,8 +51,7 @@ namespace {
 
 /// A name's entry in the map, besides its bytes, and its line.
 constexpr std::size_t line_bytes = 192;
-/// A wait and its entry in the map, besides its places, and its place among the replies of one
-/// event (Store).
+/// A wait and its entry in the map, besides its places; and the room for its reply (Store::Step).
 constexpr std::size_t wait_bytes = 352;
 
 }  // namespace

@@ -16,11 +16,11 @@
 
 namespace ddprun::store {
 
-/// Which client waits for which names. A client has at most one wait; a new one replaces it.
+/// Stores which client waits for which names. A client has at most one wait; a new one replaces it.
 ///
-/// Each missing name of a wait is one place in that name's line, linked both ways, so a wait is
-/// dropped in time proportional to its own names, however many others wait. Clients are reported in
-/// the order in which they began to wait.
+/// Each missing name of a wait is one place in that name's line, linked both ways, so dropping a
+/// wait takes time proportional to the number of its names, however many other waits there are.
+/// Clients are reported in the order in which they began to wait.
 class Waiters {
 public:
     Waiters();
@@ -29,7 +29,7 @@ public:
     Waiters& operator=(Waiters&&) noexcept;
 
     enum class Purpose {
-        /// WAIT: ends when each name has existed once since it began.
+        /// WAIT: ends when each name has existed at least once since the wait began.
         presence,
         /// BARRIER: ends when the barrier is full or its key is written by something else.
         barrier,
@@ -46,23 +46,25 @@ public:
     /// Requires: `completed` has room for `size()` more, so that no client is lost for lack of
     /// memory.
     void appeared(std::string_view name, std::vector<ConnectionId>& completed);
-    /// The same for waits for presence only: a barrier's own counting must not end the barrier.
+    /// As `appeared`, but only for waits for presence: a barrier's own counting must not end the
+    /// barrier.
     void appeared_to_waits(std::string_view name, std::vector<ConnectionId>& completed);
 
     struct Woken {
         ConnectionId client;
-        /// The wait was given all its names and has ended.
+        /// The wait has got all its names and has ended.
         bool is_complete = false;
-        /// No other name was missing when the wait began.
+        /// This name was the only one missing when the wait began.
         bool is_sole = false;
     };
-    /// The name's queue has an element: gives the name to the client that waits longest for it.
+    /// The name's queue has an element: gives the name to the client that has waited longest for
+    /// it.
     std::optional<Woken> wake_one(std::string_view name);
 
     std::size_t size() const { return waits_.size(); }
     /// The memory of all waits. A name that many clients wait for is counted once.
     std::size_t held_bytes() const { return held_bytes_; }
-    /// What the wait of this client keeps in memory, at most.
+    /// The most memory that the wait of this client occupies.
     std::size_t held_bytes(ConnectionId client) const;
 
     /// A wait, for status pages.
@@ -80,13 +82,13 @@ public:
 
     /// All waits for one key.
     struct ForKey {
-        /// The wait that names it: its first missing key.
+        /// The client's own wait, whose first missing key this is.
         Waiting wait;
         std::size_t client_count = 0;
         /// The first of its clients, in order.
         std::vector<ConnectionId> clients;
     };
-    /// The waits for the first missing key of this client's wait; none if it does not wait.
+    /// All waits for the first missing key of this client's wait; none if the client does not wait.
     std::optional<ForKey> like_that_of(ConnectionId client, std::size_t most_clients) const;
 
 private:

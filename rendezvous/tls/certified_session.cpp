@@ -41,7 +41,7 @@ Bio reader_of(const PemFile& file) {
     return bio;
 }
 
-/// Without it, OpenSSL would ask on the terminal.
+/// Without this callback, OpenSSL would ask for a passphrase on the terminal.
 int no_passphrase(char*, int, int, void*) {
     return -1;
 }
@@ -81,7 +81,7 @@ Result<> show(SSL_CTX* context, const PemFile& own, const PemFile& key_file) {
         PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr), EVP_PKEY_free};
     if (!key) return wrong(key_file, "no private key in it (PEM, without a passphrase)");
     ERR_clear_error();
-    // Only the check finds a key of another kind than the certificate's.
+    // Only the explicit check detects a key of another kind than the certificate's.
     if (SSL_CTX_use_PrivateKey(context, key.get()) != 1 || SSL_CTX_check_private_key(context) != 1)
         return wrong(key_file, "is not the key of the certificate in " + own.name);
     return {};
@@ -102,7 +102,7 @@ std::shared_ptr<SSL_CTX> new_context() {
     return context;
 }
 
-/// Which host the certificate must name: without the last dot of a whole name.
+/// Sets the host that the certificate must name. A dot at the end of the name is removed.
 bool expect(SSL* ssl, std::string host) {
     if (host.ends_with('.')) host.pop_back();
     auto* param = SSL_get0_param(ssl);
@@ -123,7 +123,7 @@ bool is_other_protocol(std::string_view first_bytes) {
            (first_bytes.size() > 1 && first_bytes[1] != '\x03');
 }
 
-/// The server's alert is about this end's certificate, or the lack of one.
+/// True when the server's alert is about this end's certificate, or about a missing one.
 bool is_about_own_certificate(int reason) {
     const int alert = reason - SSL_AD_REASON_OFFSET;
     return (alert >= SSL_AD_BAD_CERTIFICATE && alert <= SSL_AD_CERTIFICATE_UNKNOWN) ||
@@ -179,7 +179,7 @@ Result<> CertifiedSession::State::fail(Error error, std::string context) {
     return Failure{make_error_code(error), std::move(context)};
 }
 
-/// Derives the failure from OpenSSL's report about the last step.
+/// Returns the failure for OpenSSL's error of the last step.
 Result<> CertifiedSession::State::fail() {
     const auto verdict = SSL_get_verify_result(ssl.get());
     if (verdict != X509_V_OK) {
@@ -218,7 +218,7 @@ Result<> CertifiedSession::State::advance_handshake() {
     const int result = SSL_do_handshake(ssl.get());
     if (result != 1)
         return SSL_get_error(ssl.get(), result) == SSL_ERROR_WANT_READ ? Result<>{} : fail();
-    // Redundant, since no handshake completes without it.
+    // A redundant check: no handshake completes without a valid certificate.
     return SSL_get_verify_result(ssl.get()) == X509_V_OK ? Result<>{} : fail();
 }
 

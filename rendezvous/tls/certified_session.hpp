@@ -12,14 +12,14 @@ struct ssl_ctx_st;
 
 namespace ddprun::tls {
 
-/// The text of a PEM file, and its name in messages.
+/// The text of a PEM file, and its name for messages.
 struct PemFile {
     std::string name;
     std::string text;
 };
 
 struct Certificates {
-    /// Authorities; one of them must have signed a server's certificate.
+    /// The authorities; one of them must have signed a server's certificate.
     PemFile authorities;
     /// This end's certificate, if it has one, with the intermediate certificates.
     std::optional<PemFile> own = std::nullopt;
@@ -30,7 +30,7 @@ struct Certificates {
 /// A client's trusted authorities and own certificate. Copies share it.
 class Credentials {
 public:
-    /// On error the code is EINVAL and the context names the file and what is wrong with it.
+    /// On error the code is EINVAL and the context names the file and the error.
     static Result<Credentials> read(const Certificates& files);
 
 private:
@@ -40,16 +40,16 @@ private:
     std::shared_ptr<ssl_ctx_st> context_;
 };
 
-/// The client's end of a connection to a server that has a certificate, without the connection:
-/// bytes in, bytes out, as `Session`. TLS 1.2 or newer. The certificate is always verified: it must
-/// be signed by an authority, unexpired, and name `host` (a name or an IP address) among its
-/// alternative names; its common name does not count.
+/// The client's end of a connection to a server that has a certificate. As in `Session`, the caller
+/// passes the bytes between it and the connection. TLS 1.2 or newer. The certificate is always
+/// verified: it must be signed by an authority, unexpired, and name `host` (a name or an IP
+/// address) among its alternative names; its common name does not count.
 ///
 /// The code of a failure is an `Error`, the context a sentence about the server: "its certificate
 /// is not accepted: certificate has expired". Used by one thread at a time.
 class CertifiedSession {
 public:
-    /// Its first output is available at once.
+    /// The session's first output is available at once.
     CertifiedSession(const Credentials& credentials, const std::string& host);
     ~CertifiedSession();
     CertifiedSession(CertifiedSession&&) noexcept;

@@ -9,19 +9,20 @@
 
 namespace ddprun::tls {
 
-/// Why an encrypted connection cannot go on.
+/// Why an encrypted connection cannot continue.
 enum class Error {
-    /// The other end's first bytes are not TLS: it would read encrypted bytes as its own protocol.
+    /// The other end's first bytes are not TLS: that end would parse encrypted bytes as its own
+    /// protocol.
     not_encrypted = 1,
     /// The other end does not accept the secret, or has not proved that it has it.
     wrong_secret,
-    /// After the handshake: bytes that were not made with the keys of this connection.
+    /// After the handshake: bytes arrived that were not encrypted with the keys of this connection.
     not_authentic,
     /// After the handshake: the other end has announced that it sends no more.
     closed,
-    /// The certificate of the other end is not accepted here.
+    /// This end does not accept the certificate of the other end.
     not_trusted,
-    /// The other end ends the handshake, or does not accept this end's certificate.
+    /// The other end has ended the handshake, or does not accept this end's certificate.
     refused,
 };
 

@@ -32,7 +32,7 @@ bool derive(
         EVP_KDF_CTX_new(kdf), EVP_KDF_CTX_free};
     auto* digest = const_cast<char*>("SHA256");
     const auto octets = [](const char* name, std::string_view text) {
-        // OpenSSL only reads them.
+        // OpenSSL only reads these bytes.
         return OSSL_PARAM_construct_octet_string(name, const_cast<char*>(text.data()), text.size());
     };
     const std::array params{
@@ -51,7 +51,7 @@ void derive(const Secret& secret, const std::string& purpose, std::span<std::uin
         kdf != nullptr && derive(kdf, secret, purpose, out), "check_openssl was asked for HKDF");
 }
 
-/// `purpose` is on the wire, `about` is not.
+/// `purpose` is sent as part of the identity, `about` is not sent.
 Key key_for(const Secret& secret, const std::string& purpose, const std::string& about = {}) {
     std::array<std::uint8_t, 8> id{};
     derive(secret, "ddprun-1 id " + purpose, id);

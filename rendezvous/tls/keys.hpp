@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-/// The keys that are derived from a secret, one for each purpose, so that bytes recorded or
-/// reflected from one kind of connection prove nothing on another. Pure.
+/// The keys that are derived from a secret, one for each purpose, so that bytes that were recorded
+/// or reflected from one kind of connection are no proof on another kind. Pure.
 namespace ddprun::tls {
 
 /// A pre-shared key of TLS.
@@ -28,7 +28,7 @@ Key control_key(const Secret& secret);
 /// From a node to the probe port of another node: only the agent with this nonce has the same key.
 Key peer_key(const Secret& secret, const Nonce& callee);
 
-/// From a node of a round to the agent that serves the round's store. Another round, or another
+/// From a node of a round to the agent that serves the round's store. Each round, and each
 /// incarnation of the job, has another key.
 Key store_key(const Secret& secret, std::string_view incarnation, int round);
 
@@ -36,7 +36,7 @@ Key store_key(const Secret& secret, std::string_view incarnation, int round);
 /// sent in clear text.
 std::string page_token(const Secret& secret);
 
-/// Compares in a time that does not depend on where they differ.
+/// Compares in a time that does not depend on where the tokens differ.
 bool are_equal_tokens(std::string_view a, std::string_view b);
 
 }  // namespace ddprun::tls

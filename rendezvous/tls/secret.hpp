@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-/// The job secret as text: lines of `ddprun-secret-1:` and 43 characters, which are 256 random bits
-/// in base64url. Pure.
+/// The text form of the job secret: a line of `ddprun-secret-1:` and 43 characters, which are 256
+/// random bits in base64url. Pure.
 namespace ddprun::tls {
 
-/// A separate type, so that it is never printed by mistake as a text.
+/// A separate type, so that a secret is not printed by mistake like other text.
 class Secret {
 public:
     explicit Secret(std::string characters) : characters_(std::move(characters)) {}
@@ -28,7 +28,7 @@ private:
     std::string characters_;
 };
 
-/// The secrets of a file or variable, in order: the first is used, all are accepted. Equal lines
+/// The secrets of a file or variable, in order. The first is used, all are accepted. Equal lines
 /// count once; empty lines are ignored. The context of a failure names the line, never its content.
 Result<std::vector<Secret>> parse_secrets(std::string_view text);
 
@@ -50,7 +50,7 @@ struct SecretSource {
     std::string path;
     std::vector<Secret> secrets;
     FileStamp stamp = {};
-    /// The path must not be a link, also when the file is read again.
+    /// The path must not be a link, either now or when the file is read again.
     bool is_no_link = false;
 
     /// "/etc/job/secret", "DDPRUN_SECRET".
@@ -65,7 +65,7 @@ inline std::string own_secret_file(std::string_view home) {
     return std::string{home} + "/.config/ddprun/secret";
 }
 
-/// The text from which `parse_secrets` reads these secrets.
+/// The secrets as text, in the form that `parse_secrets` reads.
 std::string text_of(const std::vector<Secret>& secrets);
 
 /// The secrets of DDPRUN_SECRET. No message contains the value.

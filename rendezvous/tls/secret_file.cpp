@@ -37,7 +37,7 @@ FileStamp stamp_of(const struct stat& facts) {
         facts.st_size};
 }
 
-/// Why the file must not hold a secret; empty: it may.
+/// Why this file is not accepted as a file with a secret; empty: it is accepted.
 std::string objection_to(const struct stat& facts) {
     if (!S_ISREG(facts.st_mode)) return "is no regular file";
     if (facts.st_uid != ::geteuid() && facts.st_uid != 0) return "belongs to another user";
@@ -50,7 +50,7 @@ std::string objection_to(const struct stat& facts) {
     return {};
 }
 
-/// The same for a file that every user may read.
+/// As `objection_to`, for a file that every user may read.
 std::string objection_to_public(const struct stat& facts) {
     if (!S_ISREG(facts.st_mode)) return "is no regular file";
     if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
@@ -58,7 +58,7 @@ std::string objection_to_public(const struct stat& facts) {
     return {};
 }
 
-/// The whole file, up to one byte more than the limit.
+/// Reads the whole file, but at most one byte more than `most`.
 std::optional<std::string> read_all(int descriptor, std::size_t most) {
     std::string text(most + 1, '\0');
     std::size_t used = 0;
@@ -120,8 +120,8 @@ bool make_folders(const std::string& path) {
     return true;
 }
 
-/// Makes a whole file or none: it gets its name when it is fully written. If several are made at
-/// the same time, one of them gets the name, even on a network file system.
+/// Makes a complete file or none: the file gets its name when it is fully written. If several
+/// processes do this at the same time, only one file gets the name, even on a network file system.
 int make(const std::string& path) {
     if (!make_folders(path)) return errno;
     std::array<std::uint8_t, 32> random{};
@@ -183,14 +183,14 @@ struct Secrets::State {
 
     static std::vector<Key> keys_of(const SecretSource& source);
     FileStamp stamp_now() const;
-    /// May wait for the file. None: the present secrets stay valid, since the file is unchanged or
+    /// May block on the file. None: the present secrets stay valid, since the file is unchanged or
     /// cannot be read.
     std::optional<SecretSource> read_if_changed();
 
     mutable std::mutex mutex;
     std::condition_variable ended;
-    // The mutex guards the source, but only the thread changes it, so the thread reads it without
-    // the mutex.
+    // The mutex guards `source`. Only the thread changes it, so the thread reads it without the
+    // mutex.
     bool is_over = false;
     bool is_reading = false;
     SecretSource source;
@@ -207,7 +207,7 @@ std::vector<Key> Secrets::State::keys_of(const SecretSource& source) {
     return keys;
 }
 
-/// The stamp of a missing file is none.
+/// Returns an empty stamp for a missing file.
 FileStamp Secrets::State::stamp_now() const {
     struct stat facts {};
     const auto* path = source.path.c_str();
@@ -240,7 +240,7 @@ void Secrets::watch(const std::shared_ptr<State>& state, Duration interval) {
             changed = state->read_if_changed();
             if (changed) keys = State::keys_of(*changed);
         } catch (const std::bad_alloc&) {
-            // Tried again after the interval.
+            // The file is read again after the interval.
             changed.reset();
         }
         lock.lock();

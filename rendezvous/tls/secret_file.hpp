@@ -17,12 +17,12 @@
 namespace ddprun::tls {
 
 /// Links are followed, since Kubernetes mounts a secret as a link. The file is opened once, and the
-/// checks apply to the open file. The context of a failure is "ORIGIN: 'PATH': what is wrong", its
-/// code EINVAL.
+/// checks apply to the open file. The context of a failure is "ORIGIN: 'PATH': ERROR", its code
+/// EINVAL.
 Result<SecretSource> read_secret_file(const std::string& origin, const std::string& path);
 
-/// The file of `--secure`, made with a new secret if there is none. Several nodes with one home
-/// that make it at the same time all get the same secret. No link is followed.
+/// The file of `--secure`, made with a new secret if there is none. If several nodes with one home
+/// make it at the same time, all get the same secret. No link is followed.
 Result<SecretSource> read_or_make_secret_file(const std::string& origin, const std::string& path);
 
 /// Reads another program's password by the same rules, without the line feed at its end.
@@ -34,11 +34,12 @@ Result<std::string> read_certificate_file(
     const std::string& origin, const std::string& path, bool has_key);
 
 /// The secrets that are valid now. A file is checked once each interval, and read again when it has
-/// changed. If it is missing or cannot be read then, the earlier secrets stay valid and that is
-/// logged once (`secret.not_read`).
+/// changed. If it is missing or cannot be read then, the earlier secrets stay valid, and
+/// `secret.not_read` is logged once.
 ///
 /// The file may be on a network file system that does not answer. Only a separate thread waits for
-/// it; no call here does, nor does the destructor. Any thread. Requires: `check_openssl` succeeded.
+/// it: no function of this class blocks on it, not even the destructor. May be used from any
+/// thread. Requires: `check_openssl` succeeded.
 class Secrets {
 public:
     explicit Secrets(SecretSource source, Duration interval = std::chrono::seconds{1});
@@ -50,14 +51,14 @@ public:
     Key control_key() const;
     /// A key that the other end may use.
     std::optional<Key> find_control_key(std::string_view identity) const;
-    /// The same for a call to the agent with this nonce.
+    /// The key for a call to the agent with this nonce.
     Key peer_key(const Nonce& callee) const;
     std::optional<Key> find_peer_key(std::string_view identity, const Nonce& callee) const;
-    /// The same for a call to the agent that serves the store of this round.
+    /// The key for a call to the agent that serves the store of this round.
     Key store_key(std::string_view incarnation, int round) const;
     std::optional<Key> find_store_key(
         std::string_view identity, std::string_view incarnation, int round) const;
-    /// The token to show, and whether a shown token is valid.
+    /// The token for requests of this end; and whether the token of another end's request is valid.
     std::string page_token() const;
     bool accepts_page_token(std::string_view token) const;
     const std::string& name() const { return name_; }
@@ -67,7 +68,7 @@ private:
     static void watch(const std::shared_ptr<State>& state, Duration interval);
 
     std::string name_;
-    /// Shared with the thread, which may be waiting for the file when this object is gone.
+    /// Shared with the thread, which may still wait for the file when this object is destroyed.
     std::shared_ptr<State> state_;
     /// Runs only when there is a file.
     std::thread thread_;

@@ -26,7 +26,7 @@ namespace session {
 namespace {
 
 constexpr const char* cipher_suites = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
-/// TLS_AES_128_GCM_SHA256, given for its hash, which the other suite shares.
+/// TLS_AES_128_GCM_SHA256. Only its hash matters here, and the other suite has the same hash.
 constexpr std::array<unsigned char, 2> suite_of_key{0x13, 0x01};
 constexpr char alert_record = 0x15;
 constexpr char handshake_record = 0x16;
@@ -105,8 +105,8 @@ SSL_CTX* context_for(const SSL_METHOD* method) {
 SSL_CTX* client_context() {
     static SSL_CTX* const context = [] {
         auto* ctx = context_for(TLS_client_method());
-        // No certificate is trusted: a server that shows one has not proved the key. (A server of
-        // ours has none, so that no handshake without the key is complete.)
+        // No certificate is trusted: a server that sends one has not proved that it has the key.
+        // (Our servers have none, so that no handshake is complete without the key.)
         SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, nullptr);
         return ctx;
     }();
@@ -118,7 +118,8 @@ SSL_CTX* server_context() {
     return context;
 }
 
-/// An end without a secret answers in its own protocol, or with an alert for that purpose.
+/// True when the first bytes come from an end without a secret: another protocol, or the alert for
+/// that purpose.
 bool is_other_protocol(std::string_view first_bytes) {
     if (first_bytes.empty()) return false;
     const char type = first_bytes.front();
@@ -147,7 +148,7 @@ struct Session::State {
     BIO* input = BIO_new(BIO_s_mem());
     BIO* output = BIO_new(BIO_s_mem());
     Key key;
-    /// Set on a server.
+    /// Set in a server's session.
     FindKey find_key;
     /// The first bytes, as many as identify the other end's protocol.
     std::string first_bytes;
@@ -189,7 +190,7 @@ Result<> Session::State::receive(std::string_view bytes, std::string& plain) {
 Result<> Session::State::advance_handshake() {
     const int result = SSL_do_handshake(ssl.get());
     if (result != 1) return wants_more(result) ? Result<>{} : fail(Error::wrong_secret);
-    // Redundant, since no handshake completes without the key.
+    // A redundant check: no handshake completes without the key.
     if (SSL_session_reused(ssl.get()) != 1) return fail(Error::wrong_secret);
     stage = Stage::established;
     return {};
@@ -268,7 +269,7 @@ bool Session::has_output() const {
 }
 
 std::size_t Session::held_bytes() const {
-    // OpenSSL takes all available input, and has a buffer of this size for an incomplete record.
+    // OpenSSL takes all available input, and keeps an incomplete record in a buffer of this size.
     const std::size_t incomplete =
         SSL_has_pending(state_->ssl.get()) == 1 ? SSL3_RT_MAX_ENCRYPTED_LENGTH : 0;
     return incomplete + BIO_ctrl_pending(state_->input) + BIO_ctrl_pending(state_->output);

@@ -14,28 +14,28 @@
 namespace ddprun::tls {
 
 /// Whether OpenSSL supports what sessions and keys need, with these properties ("fips=yes";
-/// nullptr: any). Sessions and keys require that it has succeeded. On error the code is EINVAL and
-/// the context a sentence.
+/// nullptr: any). Sessions and keys require that this function has succeeded. On error the code is
+/// EINVAL and the context a sentence.
 Result<> check_openssl(const char* properties = nullptr);
 
-/// One end of an encrypted connection, without the connection: bytes in, bytes out. TLS 1.3 with a
-/// pre-shared key and X25519 (psk_dhe_ke): both ends prove that they have the key, a recorded
-/// connection stays secret even if the key leaks later, and a replay proves nothing. No
-/// certificates, tickets, early data.
+/// One end of an encrypted connection. It has no socket: the caller passes the bytes between it and
+/// the connection. TLS 1.3 with a pre-shared key and X25519 (psk_dhe_ke): both ends prove that they
+/// have the key, a recorded connection stays secret even if the key leaks later, and a replay
+/// proves nothing. No certificates, tickets, early data.
 ///
 ///   session.receive(bytes, plain)   what came from the other end
 ///   session.take_output()           what must be written to it, after each call
 ///   session.send(text)              once it `is_established`
 ///
-/// The end of the connection is the end of the text: no closing message is sent, since a frame is
-/// either complete or ignored. A received one ends the session (`Error::closed`). Used by one
-/// thread at a time.
+/// The end of the connection is the end of the text. No closing message is sent, since a frame is
+/// either complete or ignored. A received closing message ends the session (`Error::closed`). Used
+/// by one thread at a time.
 class Session {
 public:
     /// The key of this identity, if there is one.
     using FindKey = std::function<std::optional<Key>(std::string_view identity)>;
 
-    /// Its first output is available at once.
+    /// The session's first output is available at once.
     static Session for_client(const Key& key);
     static Session for_server(FindKey find_key);
     ~Session();
@@ -50,7 +50,7 @@ public:
     void send(std::string_view text);
     std::string take_output();
     bool has_output() const;
-    /// The memory of pending bytes in both directions.
+    /// The memory of pending bytes, in both directions.
     std::size_t held_bytes() const;
     /// The other end has proved that it has the key.
     bool is_established() const;

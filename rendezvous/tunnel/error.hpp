@@ -9,7 +9,7 @@
 
 namespace ddprun::tunnel {
 
-/// Protocol violations of a tunnel's other end. The tunnel is then over.
+/// Violations of the protocol by the other end of a tunnel. Each of them ends the tunnel.
 enum class Error {
     other_protocol = 1,
     unknown_kind,

@@ -52,8 +52,8 @@ std::size_t Frame::encoded_bytes() const {
 void encode(const Frame& frame, std::string& out) {
     const auto length = fixed_length(frame.kind).value_or(frame.data.size());
     require(has_length(frame.kind, length), "a frame has a length of its kind");
-    // Reserves first, so that a frame is written whole or not at all: half of one would be read as
-    // another frame.
+    // Reserves first, so that a frame is written whole or not at all: the other end would read half
+    // a frame as another frame.
     if (out.capacity() - out.size() < header_bytes + length)
         out.reserve(std::max(2 * out.capacity(), out.size() + header_bytes + length));
     put(out, frame.stream, 4);

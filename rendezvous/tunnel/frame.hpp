@@ -9,10 +9,11 @@
 #include <string>
 #include <string_view>
 
-/// Many connections to one store inside one encrypted connection: the frames (FORMAT.md). Pure.
+/// The frames by which one encrypted connection carries many connections to one store (FORMAT.md).
+/// Pure.
 namespace ddprun::tunnel {
 
-/// Numbers grow by one from 1 on, and are never used twice within a tunnel.
+/// Streams are numbered from 1 on without gaps; a number is never used twice within a tunnel.
 using StreamNumber = std::uint32_t;
 
 /// Sent before the first frame by the end that opens streams.
@@ -25,9 +26,9 @@ inline constexpr std::size_t max_payload_bytes = 64 * 1024;
 enum class Kind : std::uint8_t {
     open = 1,    ///< payload: the caller's port on its machine, u16
     data = 2,    ///< payload: 1 to `max_payload_bytes`
-    credit = 3,  ///< payload: so many more bytes may be sent, u32, at least 1
+    credit = 3,  ///< payload: how many more bytes may be sent, u32, at least 1
     end = 4,     ///< no payload: this end sends no more data
-    reset = 5,   ///< no payload: this end sends no more data and takes none
+    reset = 5,   ///< no payload: this end sends and accepts no more data
 };
 
 struct Frame {

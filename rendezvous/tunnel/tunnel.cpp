@@ -38,7 +38,8 @@ std::optional<StreamNumber> Tunnel::open(std::uint16_t caller_port) {
     try {
         queue({stream, Kind::open, {}, caller_port});
     } catch (const std::bad_alloc&) {
-        // The stream was not announced, so the other end must not see a gap in the numbers.
+        // The stream was not announced to the other end, so its number must be used again: numbers
+        // have no gaps.
         streams_.erase(place);
         throw;
     }
@@ -65,7 +66,8 @@ void Tunnel::send(StreamNumber stream, std::string_view data) {
 void Tunnel::end(StreamNumber stream) {
     const auto place = streams_.find(stream);
     if (place == streams_.end() || place->second.has_sent_end || place->second.is_reset) return;
-    // If memory for the end is missing, the stream is reset, as one that has not ended.
+    // Queued first: if memory runs out, the caller can still reset the stream, which has not ended
+    // then.
     queue({stream, Kind::end});
     place->second.has_sent_end = true;
     forget_if_done(place);
@@ -86,7 +88,8 @@ void Tunnel::took(StreamNumber stream, std::size_t bytes) {
     auto& it = place->second;
     release(place, bytes);
     it.owed += bytes;
-    // Credit is sent rarely, to save frames: the sender still has the other half of the window.
+    // Credit is sent only for half a window at a time, to save frames: the sender still has the
+    // other half.
     if (!it.has_received_end && !it.is_reset && it.owed >= limits::tunnel_window_bytes / 2) {
         queue({stream, Kind::credit, {}, static_cast<std::uint32_t>(it.owed)});
         it.receive_credit += std::exchange(it.owed, 0);
@@ -116,7 +119,7 @@ Result<> Tunnel::handle(const Frame& frame, std::vector<Effect>& out) {
     if (frame.kind == Kind::open) return on_open(frame, out);
     if (frame.stream == 0 || frame.stream > last_) return because(Error::wrong_stream);
     const auto place = streams_.find(frame.stream);
-    // The other end may not know yet that the stream is over here.
+    // No error: the other end may have sent this before it received the end or the reset.
     if (place == streams_.end() || place->second.is_reset) return {};
     auto& stream = place->second;
     switch (frame.kind) {

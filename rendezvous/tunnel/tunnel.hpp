@@ -37,10 +37,10 @@ struct TunnelBounds {
 ///   both ended, or reset         over: its number is not used again
 ///
 /// Data of a stream arrives whole and in order before its end. Each direction of a stream has a
-/// window: the sender stops at its end, and the receiver widens it as its socket takes the bytes,
-/// so a stream that no program reads holds `limits::tunnel_window_bytes` and stops nothing else.
-/// When all streams together exceed `TunnelBounds::held_bytes`, the stream whose data arrives is
-/// reset.
+/// window. The sender stops at its end, and the receiver extends it as its socket takes the bytes.
+/// So a stream that no program reads holds `limits::tunnel_window_bytes` at most, and does not
+/// block other streams. When all streams together exceed `TunnelBounds::held_bytes`, the stream
+/// whose data arrives then is reset.
 class Tunnel {
 public:
     enum class Side : std::uint8_t { opens, accepts };
@@ -69,7 +69,7 @@ public:
         StreamNumber stream;
         bool operator==(const Broken&) const = default;
     };
-    /// The stream has credit again.
+    /// The stream has credit again, so more data may be sent.
     struct MaySend {
         StreamNumber stream;
         bool operator==(const MaySend&) const = default;
@@ -93,7 +93,7 @@ public:
     void end(StreamNumber stream);
     /// Nothing more is sent, and what arrives is dropped. Harmless when repeated.
     void reset(StreamNumber stream);
-    /// The socket has taken, or will never take, this many of the received bytes.
+    /// The socket has taken, or will never take, this many of the received bytes of the stream.
     void took(StreamNumber stream, std::size_t bytes);
 
     /// Handles the complete frames at the front and returns their length. The caller gives the rest

@@ -13,8 +13,9 @@ namespace ddprun::wire {
 
 /// Reads fields one after another from the front of some bytes.
 ///
-/// Once a field is missing or wrong, every further read gives zero or nothing, so a whole message
-/// can be read first and judged afterwards: an error, or more bytes are needed, or complete.
+/// Once a field is missing or wrong, every further read gives zero or nothing, so the caller can
+/// read a whole message first, and then check whether there was an error, more bytes are needed, or
+/// the message is complete.
 class Cursor {
 public:
     explicit Cursor(std::string_view bytes) : bytes_(bytes) {}
@@ -23,14 +24,15 @@ public:
     std::uint32_t u32();
     std::uint64_t u64();
     std::int64_t i64() { return static_cast<std::int64_t>(u64()); }
-    /// Reads a length and that many bytes. A length beyond the limit is the error, detected before
-    /// the bytes arrive.
+    /// Reads a length and that many bytes. A length beyond the limit is the error `too_long`,
+    /// detected before the bytes arrive.
     std::string string(std::uint64_t limit, Error too_long);
 
     std::optional<Error> error() const { return error_; }
     bool is_complete() const { return needed_ == 0 && !error_; }
     std::size_t consumed() const { return position_; }
-    /// The total number of bytes at which another attempt can make progress; 0 if complete.
+    /// The total number of bytes that the next attempt needs to get further; 0 if the message is
+    /// complete.
     std::size_t needed() const { return needed_; }
     void fail(Error error);
 

@@ -80,7 +80,7 @@ Result<bool> Decoder::greet(Request& into) {
     if (opcode != static_cast<std::uint8_t>(Query::validate))
         return fail(Error::not_a_store_client);
     const auto magic = cursor.u32();
-    // Before VALIDATE existed, 0 was SET, followed by the low bytes of its key's length.
+    // Before VALIDATE existed, opcode 0 was SET, followed by the low bytes of its key's length.
     if (cursor.is_complete() && magic <= limits::max_key_bytes) return greet_legacy(into);
     if (!finish(cursor)) return nothing_yet;
     if (magic == byte_swapped(validate_magic)) return fail(Error::big_endian_client);
@@ -109,7 +109,7 @@ void Decoder::begin_list(Query query, Cursor& cursor) {
     if (!cursor.is_complete()) return;
     if (count > limits::max_key_count) return cursor.fail(Error::too_many_keys);
     list_ = List{query, count};
-    // As many as can already have arrived, since each has a length in front.
+    // The most strings that can have arrived already, since each has a length in front.
     const auto here = std::min<std::uint64_t>(count, input_.unread().size() / sizeof count);
     if (query == Query::multi_set)
         list_->pairs.reserve(here / 2);

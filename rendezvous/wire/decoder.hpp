@@ -19,25 +19,25 @@ class Cursor;
 
 /// Turns what one client sends into requests: the server's side of the wire.
 ///
-/// Bytes may come in any pieces and several requests in one piece; the work is linear in the bytes
-/// and a request is seen only when all of it is there. The first request of a connection must be
-/// VALIDATE, unless clients of PyTorch 2.1 are accepted: anything else is refused with what its
-/// first bytes show (an older PyTorch, a big-endian host, something that is no store client).
-/// Limits are those of base/limits.hpp and are checked before the bytes they are about have
+/// Bytes may arrive in any pieces, and several requests in one piece. The time is linear in the
+/// number of bytes, and a request is returned only once it is complete. The first request of a
+/// connection must be VALIDATE, unless clients of PyTorch 2.1 are accepted: any other is refused
+/// with an error that depends on its first bytes (an older PyTorch, a big-endian host, no store
+/// client). The limits are those of base/limits.hpp; a length is checked before its bytes have
 /// arrived.
 class Decoder {
 public:
     explicit Decoder(Accepted accepted = Accepted::current) : accepted_(accepted) {}
 
     void append(std::string_view bytes) { input_.append(bytes); }
-    /// The same without a copy of bytes that are decoded at once. Requires: `bytes` stay valid
-    /// until `own`, which copies the rest.
+    /// As `append`, but without a copy of the bytes that are decoded before `own` is called, which
+    /// copies the rest. Requires: `bytes` stay valid until then.
     void borrow(std::string_view bytes) { input_.borrow(bytes); }
     void own() { input_.own(); }
 
-    /// Writes the next request to `into` and returns true; false: none is complete yet; an error,
-    /// which is final: this connection must end. In place, since moving a small request costs as
-    /// much as decoding it. Unless true is returned, `into` has no meaningful value.
+    /// Writes the next request to `into` and returns true; false: none is complete yet. After an
+    /// error the connection must end. Writes in place, since moving a small request costs as much
+    /// as decoding it. Unless true is returned, `into` has no meaningful value.
     Result<bool> next(Request& into);
 
     /// Whether a valid VALIDATE was received, or an accepted beginning of PyTorch 2.1.
@@ -46,7 +46,7 @@ public:
     /// peer.
     std::string_view unread() const { return input_.unread(); }
 
-    /// What an incomplete request keeps in memory.
+    /// The memory that an incomplete request occupies.
     std::size_t held_bytes() const;
 
 private:
@@ -71,11 +71,11 @@ private:
     Failure fail(error_code code);
 
     Input input_;
-    /// An attempt is useless before this many bytes are unread.
+    /// The next attempt needs at least this many unread bytes to get further.
     std::size_t needed_ = 1;
     Accepted accepted_;
     bool has_greeted_ = false;
-    /// The client's opcodes are PyTorch 2.1's.
+    /// The client uses the opcodes of PyTorch 2.1.
     bool is_legacy_ = false;
     std::optional<List> list_;
     std::optional<Failure> failure_;

@@ -55,7 +55,7 @@ void put(Out& out, const SharedText& text) {
     put_bytes(out, text);
 }
 
-/// A key and what follows it.
+/// A key and the fields after it.
 template <class... Fields>
 void put_key(std::string& out, const std::string& key, const Fields&... fields) {
     put(out, std::string_view{key});

@@ -10,7 +10,8 @@ constexpr std::size_t worth_keeping_bytes = 512;
 
 void Input::append(std::string_view bytes) {
     own();
-    // At most as many bytes are moved as were consumed, so all moves together are linear.
+    // Each move copies fewer bytes than were consumed before it, so all moves together take linear
+    // time.
     if (read_ > buffer_.size() / 2) {
         buffer_.erase(0, read_);
         read_ = 0;

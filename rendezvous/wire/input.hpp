@@ -12,7 +12,8 @@ namespace ddprun::wire {
 class Input {
 public:
     void append(std::string_view bytes);
-    /// The same without a copy if nothing was unread. Requires: `bytes` stay valid until `own`.
+    /// As `append`, but without a copy if no byte was unread. Requires: `bytes` stay valid until
+    /// `own`.
     void borrow(std::string_view bytes);
     /// Copies the rest of the borrowed bytes.
     void own();
@@ -20,7 +21,7 @@ public:
     std::string_view unread() const {
         return borrowed_.empty() ? std::string_view{buffer_}.substr(read_) : borrowed_;
     }
-    /// What this keeps in memory.
+    /// The memory that the buffer occupies.
     std::size_t held_bytes() const { return buffer_.capacity(); }
     /// Requires: bytes <= unread().size().
     void consume(std::size_t bytes);
@@ -28,7 +29,7 @@ public:
 private:
     std::string buffer_;
     std::size_t read_ = 0;
-    /// While it has bytes, the buffer is empty.
+    /// While this has bytes, the buffer is empty.
     std::string_view borrowed_;
 };
 

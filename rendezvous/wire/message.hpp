@@ -181,7 +181,7 @@ struct Keys {
     std::vector<std::string> keys;
     bool operator==(const Keys&) const = default;
 };
-/// The same on the server's side: the bytes of all keys, shared by the replies to several clients.
+/// The server's form of this reply: the encoded keys, shared by the replies to several clients.
 struct EncodedKeys {
     std::uint64_t count = 0;
     SharedText bytes;

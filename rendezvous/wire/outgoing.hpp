@@ -11,7 +11,7 @@
 
 namespace ddprun::wire {
 
-/// Replies on their way to one client, in order: a buffer of bytes, and in between shared texts,
+/// Replies on their way to one client, in order: a buffer of bytes, and shared texts between them,
 /// which are not copied.
 class Outgoing {
 public:
@@ -20,17 +20,18 @@ public:
 
     /// Bytes that are not sent yet.
     std::size_t size() const { return own_.size() - own_sent_ + shared_bytes_; }
-    /// What this keeps in memory besides shared texts.
+    /// The memory that this occupies besides shared texts.
     std::size_t held_bytes() const { return own_.capacity() + pieces_.capacity() * sizeof(Piece); }
 
-    /// The bytes to send next, as far as they are in one place; all of them if no shared text
-    /// waits.
+    /// The next bytes to send that are contiguous in memory; all unsent bytes if they contain no
+    /// shared text.
     std::string_view front() const;
-    /// The same in several parts; returns their number. Requires: there is room for at least two.
+    /// Sets `parts` to the next bytes to send, and returns how many parts are used. Requires: there
+    /// is room for at least two.
     std::size_t gather(std::span<std::string_view> parts) const;
     void consume(std::size_t bytes);
 
-    /// Requires: empty. Exchanges the buffers, so that one can serve another connection.
+    /// Requires: empty. Exchanges the buffers, so that another connection can use this one.
     void swap_buffer(std::string& buffer) { own_.swap(buffer); }
 
 private:

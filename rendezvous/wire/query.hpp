@@ -7,8 +7,8 @@
 
 namespace ddprun::wire {
 
-/// The opcodes of the c10d store protocol as PyTorch >= 2.2 numbers them: the first byte of a
-/// request. Layouts and semantics are in FORMAT.md, one row each.
+/// The opcodes of the c10d store protocol with the numbers of PyTorch 2.2 and newer: the first byte
+/// of a request. Layouts and semantics are in FORMAT.md, one row each.
 enum class Query : std::uint8_t {
     validate = 0,
     set = 1,

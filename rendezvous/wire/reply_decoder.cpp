@@ -23,7 +23,7 @@ Reply take_check_answer(Cursor& cursor) {
     return Checked{byte == 0};
 }
 
-/// 0 ends a wait, 1 confirms its cancellation.
+/// The byte 0 ends a wait, 1 confirms its cancellation.
 Reply take_wait_answer(Cursor& cursor) {
     const auto byte = cursor.u8();
     if (byte == 0) return StopWaiting{};

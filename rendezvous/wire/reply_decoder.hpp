@@ -13,7 +13,8 @@
 
 namespace ddprun::wire {
 
-/// What must be known about a request to read its reply, since a reply does not contain its type.
+/// The facts about a request that are needed to decode its reply, since a reply does not contain
+/// its type.
 struct Awaited {
     Query query = Query::ping;
     /// For MULTI_GET: the number of values.
@@ -25,7 +26,7 @@ struct Awaited {
 /// The reply that the server will send to this request; none for requests without a reply.
 std::optional<Awaited> awaited_reply(const Request& request);
 
-/// Turns a server's bytes into replies: the client's side of the wire. As incremental and strict as
+/// Turns a server's bytes into replies: the client's side of the wire. Incremental and strict like
 /// Decoder; a length beyond the limits means that the peer is no store.
 class ReplyDecoder {
 public:
@@ -39,7 +40,7 @@ public:
     std::string_view unread() const { return input_.unread(); }
 
 private:
-    /// A reply with many strings, which are taken out of the input as they become complete.
+    /// A reply with many strings. Each complete string is taken out of the input at once.
     struct List {
         std::uint64_t missing;
         std::vector<std::string> strings = {};

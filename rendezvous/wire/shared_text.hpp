@@ -16,15 +16,15 @@ namespace ddprun::wire {
 using Meter = std::shared_ptr<std::size_t>;
 
 /// A value on its way from the store to a client. A short value has its own bytes; a long one
-/// shares them with all copies; a borrowed one refers to another value's. Copies belong to one
-/// thread.
+/// shares its bytes with all copies; a borrowed one refers to the bytes of another value. Copies
+/// belong to one thread.
 class SharedText {
 public:
     SharedText() = default;
-    /// Has its own bytes, which every copy copies.
+    /// Has its own bytes, which are copied with every copy.
     SharedText(std::string own) : bytes_(std::move(own)) {}
     SharedText(const char* own) : bytes_(std::string{own}) {}
-    /// Shared from `limits::least_shared_bytes` on.
+    /// Shares its bytes if there are at least `limits::least_shared_bytes`.
     SharedText(std::string bytes, const Meter& meter);
     /// A copy of a borrowed text has bytes of its own.
     SharedText(const SharedText& other);
@@ -46,7 +46,8 @@ public:
         return shared_view();
     }
     std::size_t size() const { return view().size(); }
-    /// The bytes that no meter counts: its own bytes outside of this object.
+    /// The bytes that no meter counts: this value's own bytes, as far as they are outside of this
+    /// object.
     std::size_t own_bytes() const {
         const auto* own = std::get_if<std::string>(&bytes_);
         return own != nullptr ? own->capacity() - std::string{}.capacity() : 0;

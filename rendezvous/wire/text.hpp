@@ -9,8 +9,8 @@
 
 namespace ddprun::wire {
 
-/// One line for a person: `SET "/k" 12 B`, `WAIT ["/a", "/b"]`, `number 3`. For traces, test
-/// transcripts and failure messages; long keys and lists are cut.
+/// Describes the message in one line: `SET "/k" 12 B`, `WAIT ["/a", "/b"]`, `number 3`. For traces,
+/// test transcripts and failure messages; long keys and lists are cut.
 std::string describe(const Request& request);
 std::string describe(const Reply& reply);
 

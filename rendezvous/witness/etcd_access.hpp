@@ -8,14 +8,14 @@
 
 namespace ddprun::witness {
 
-/// How etcd is reached, and as which user.
+/// How a client connects to etcd, and as which user.
 struct EtcdAccess {
     struct Login {
         std::string user;
         std::string password;
     };
 
-    /// None: plain HTTP.
+    /// None: HTTP without encryption.
     std::optional<tls::Credentials> credentials = std::nullopt;
     /// None: no user is given.
     std::optional<Login> login = std::nullopt;

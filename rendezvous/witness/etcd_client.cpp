@@ -18,7 +18,7 @@ constexpr int http_ok = 200;
 /// milliseconds of CPU, and a job has many nodes.
 constexpr std::chrono::seconds refusal_holds_for{5};
 
-/// Why a member has not answered the request as wanted.
+/// Describes why a member has not performed the request.
 std::string problem_of(
     const Endpoint& member, const Result<HttpAnswer>& answer, const EtcdAccess& access) {
     if (answer)
@@ -26,7 +26,7 @@ std::string problem_of(
                " answers: " + etcd::describe_error(answer->status, answer->body) +
                etcd::advice(answer->body, access.login ? access.login->user : "");
     const auto& failure = answer.error();
-    // The context of a TLS failure is already complete.
+    // The context of a TLS failure is a complete sentence already.
     const bool is_whole = failure.code.category() == tls::error_category();
     return "etcd: " + (is_whole ? failure.context : failure.describe());
 }
@@ -43,8 +43,8 @@ void EtcdClient::ask(etcd::Request request, OnAnswer on_answer) {
         io_, run(io_, state_, std::move(request), std::move(on_answer)), boost::asio::detached);
 }
 
-/// A member that answers with an error may be the only one that cannot serve, so the others are
-/// asked too. All requests can be repeated.
+/// When one member answers with an error, the others may still be able to serve, so they are
+/// queried too. All requests can be repeated.
 boost::asio::awaitable<void> EtcdClient::run(
     boost::asio::io_context& io,
     std::weak_ptr<State> client,
@@ -100,7 +100,7 @@ boost::asio::awaitable<EtcdClient::Answer> EtcdClient::ask_member(
     }
 }
 
-/// Status 200: there is a token, or etcd needs none.
+/// An answer with status 200 means that there is a token, or that etcd needs none.
 boost::asio::awaitable<EtcdClient::Answer> EtcdClient::authenticate(
     boost::asio::io_context& io, std::shared_ptr<State> state, Endpoint member) {
     if (state->refusal && std::chrono::steady_clock::now() < state->refused_until)
@@ -115,7 +115,8 @@ boost::asio::awaitable<EtcdClient::Answer> EtcdClient::authenticate(
         co_return answer;
     }
     if (answer->status != http_ok) {
-        // Another program might echo the request, including the password.
+        // The text of another program's answer is not used: it might repeat the request, including
+        // the password.
         if (!etcd::is_of_etcd(answer->body))
             co_return Failure{
                 system_code(EPROTO),

@@ -19,12 +19,12 @@
 
 namespace ddprun::witness {
 
-/// Asks one of several members of an etcd cluster: the one that answered last, then the others. If
-/// a user is given, each request has a token that etcd issued for the user's password; a token that
-/// etcd no longer accepts is replaced once.
+/// Sends requests to the members of an etcd cluster: first to the one that answered last, then to
+/// the others. If a user is given, each request has a token that etcd issued for the user's
+/// password; a token that etcd no longer accepts is replaced, once for each request.
 ///
-/// Lives on the thread of its `io_context`. An answer is never called from inside `ask`, nor once
-/// the client is gone.
+/// Used on the thread of its `io_context`. The answer callback is never called from inside `ask`,
+/// or after the client is destroyed.
 class EtcdClient {
 public:
     using OnAnswer = std::function<void(Result<std::string> body)>;
@@ -33,8 +33,8 @@ public:
 
     void ask(etcd::Request request, OnAnswer on_answer);
 
-    /// This machine's address on the connection to the member that answered last; empty: none has
-    /// yet.
+    /// This machine's address on the connection to the member that answered last; empty: no member
+    /// has answered yet.
     const std::string& local_address() const { return state_->local_address; }
 
 private:

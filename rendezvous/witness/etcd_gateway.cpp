@@ -67,7 +67,7 @@ Result<Json> parse(std::string_view answer) {
     return json;
 }
 
-/// A number as the gateway writes it: as text, or left out when it is 0.
+/// Reads a number in the gateway's form: as text, or left out when it is 0.
 template <class Number>
 std::optional<Number> number(const Json& object, const char* name) {
     const auto found = object.find(name);
@@ -86,8 +86,8 @@ std::optional<Number> number(const Json& object, const char* name) {
     return value;
 }
 
-/// The key that a range request has found; an empty object: it found none. None: the answer has
-/// another form.
+/// The key that a range request has returned; an empty object: there is no such key. None: the
+/// answer has another form.
 std::optional<Json> found_key(const Json& responses, std::size_t index) {
     if (!responses.is_array() || responses.size() <= index) return std::nullopt;
     const auto& response = responses[index];
@@ -140,7 +140,7 @@ Json reads(const Keys& keys) {
     return Json::array({range(keys.leader), range(keys.epoch)});
 }
 
-/// Compares: the leader's key is the one that this process has written.
+/// The comparison that succeeds if the leader's key is the one that this process has written.
 Json is_own(const Keys& keys, std::int64_t revision) {
     return {
         {"key", to_base64(keys.leader)},
@@ -190,7 +190,7 @@ Result<Record> record_in(const Json& json, std::string_view answer) {
     return record;
 }
 
-/// The text of an error.
+/// The text of etcd's error message.
 std::optional<std::string> message_in(std::string_view body) {
     const auto json = Json::parse(body, nullptr, false);
     if (!json.is_object()) return std::nullopt;

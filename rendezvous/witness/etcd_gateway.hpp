@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-/// The requests to etcd's JSON gateway (v3) that an election needs, and its answers: keys and
-/// values in base64, numbers of 64 bits as text.
+/// Builds the requests to etcd's JSON gateway (v3) that an election needs, and parses its answers.
+/// Keys and values are in base64, 64-bit numbers are text.
 namespace ddprun::witness::etcd {
 
 struct Request {
@@ -21,9 +21,9 @@ struct Request {
 /// The keys of one job.
 struct Keys {
     std::string leader;
-    /// Outlives each leader, so that epochs never decrease.
+    /// Kept after a leader has ended, so that epochs never decrease.
     std::string epoch;
-    /// How jobs of this id have ended. Outlives the job, for nodes that come back late.
+    /// How jobs of this id have ended. Kept after the job has ended, for nodes that come back late.
     std::string ended;
 };
 Keys keys_of(std::string_view prefix, std::string_view run_id);
@@ -73,11 +73,11 @@ Request campaign(
 Request keep_alive(std::int64_t lease);
 /// Revokes the lease; its key is removed with it.
 Request revoke(std::int64_t lease);
-/// Records how a job has ended, for as long as `lease` lasts, if the leader's key still has this
+/// Stores how a job has ended, for as long as `lease` lasts, if the leader's key still has this
 /// revision.
 Request record_end(
     const Keys& keys, const std::string& ended, std::int64_t revision, std::int64_t lease);
-/// The job is over: removes both keys of its leadership if the leader's key still has this
+/// For a job that is over: removes both keys of its leadership if the leader's key still has this
 /// revision.
 Request erase(const Keys& keys, std::int64_t revision);
 

@@ -17,8 +17,8 @@ constexpr Duration next_try_after = 1s;
 /// How long the end of a job is kept for nodes that come back late.
 constexpr std::chrono::seconds end_ttl = 24h;
 
-/// Until when a lease that was requested or kept at `asked_at` gives the right to lead: earlier
-/// than etcd ends it, whatever the clocks.
+/// Until when this server may lead with a lease that was requested or kept at `asked_at`. This is
+/// before etcd ends the lease, even if the clocks of the machines differ.
 Instant leads_until(Instant asked_at, Duration ttl) {
     return asked_at + from_seconds(limits::leading_share_of_ttl * in_seconds(ttl));
 }
@@ -43,7 +43,7 @@ void EtcdLease::handle(Event event, Instant now, Effects& out) {
 void EtcdLease::on_sought(bool is_first_try, Instant now, Effects& out) {
     if (std::holds_alternative<Withdrawing>(state_))
         return out.push_back(NotFound{"an earlier candidacy of this node is being withdrawn"});
-    // An answer is on its way.
+    // A candidacy is in progress, whose end answers this event.
     if (!std::holds_alternative<Idle>(state_)) return;
     if (is_first_try && followed_) return out.push_back(Found{*followed_});
     state_ = Reading{};
@@ -65,7 +65,7 @@ void EtcdLease::on_answered(Answered answered, Instant now, Effects& out) {
         state_ = Gone{};
         return out.push_back(Released{});
     }
-    // If etcd did not receive the revocation, the lease ends by itself.
+    // Even if etcd has not received the revocation, the lease ends by itself.
     if (std::holds_alternative<Withdrawing>(state_)) {
         state_ = Idle{};
         return;
@@ -73,7 +73,7 @@ void EtcdLease::on_answered(Answered answered, Instant now, Effects& out) {
     if (!answered.body) {
         const auto reason = answered.body.error().context.empty() ? answered.body.error().describe()
                                                                   : answered.body.error().context;
-        // The request may have succeeded all the same.
+        // The request may have succeeded in spite of the error.
         if (const auto* campaigning = std::get_if<Campaigning>(&state_)) {
             const auto lease = campaigning->lease;
             fail(reason, out);
@@ -95,7 +95,8 @@ void EtcdLease::on_read(const std::string& body, Instant now, Effects& out) {
         return out.push_back(OpenServer{});
     }
     if (record->held->leader.nonce != config_.nonce) return follow(record->held->leader, out);
-    // The key is from a candidacy whose answer was lost, or from a leadership that has lapsed here.
+    // The key belongs to a candidacy of this process whose answer was lost, or to a leadership that
+    // has ended by this machine's clock.
     fail("an earlier candidacy of this node is being withdrawn", out);
     withdraw(record->held->lease, now, out);
 }
@@ -134,10 +135,11 @@ void EtcdLease::on_campaigned(const std::string& body, Instant now, Effects& out
         fail(campaign ? "etcd was slow" : campaign.error().context, out);
         return withdraw(campaigning.lease, now, out);
     }
-    // The node was not elected: its unused lease has no key and ends by itself.
+    // The node was not elected. Its lease has no key, and is left to end by itself.
     if (!campaign->is_won) {
         const auto& held = campaign->record.held;
-        // A request was repeated at another member, after the first one had performed it.
+        // The key is this process's own: the request was repeated at another member after the first
+        // one had performed it.
         if (held && held->leader.nonce == config_.nonce) {
             fail("an earlier candidacy of this node is being withdrawn", out);
             return withdraw(held->lease, now, out);
@@ -189,7 +191,7 @@ void EtcdLease::on_lease_of_end(const Result<std::string>& body, Instant now, Ef
         end->ask_at = now + next_try_after;
 }
 
-/// Without an answer it is asked again: repeating the request is harmless.
+/// If there is no valid answer, the request is repeated, which is harmless.
 void EtcdLease::on_recorded(const Result<std::string>& body, Instant now, Effects& out) {
     auto& leading = std::get<Leading>(state_);
     const auto is_recorded = body ? etcd::read_recorded(*body) : Result<bool>{body.error()};
@@ -198,7 +200,7 @@ void EtcdLease::on_recorded(const Result<std::string>& body, Instant now, Effect
         return;
     }
     if (!*is_recorded) return depose("its key in etcd is gone", out);
-    // An end that was decided later has its own number and lease.
+    // The answer was for an earlier end: one that was decided later has its own number and lease.
     if (leading.end->lease == 0) return;
     const auto number = leading.end->number;
     leading.end.reset();
@@ -235,12 +237,12 @@ void EtcdLease::on_stepped_down(const SteppedDown& event, Instant now, Effects& 
 }
 
 void EtcdLease::on_left(bool is_job_over, Instant now, Effects& out) {
-    // The answer to the revocation is the last one.
+    // The answer to the revocation is the last one that is awaited.
     if (std::holds_alternative<Withdrawing>(state_)) {
         state_ = Releasing{};
         return;
     }
-    // The requested lease may still be granted.
+    // The key may still be won with this lease, so the lease is revoked.
     if (const auto* campaigning = std::get_if<Campaigning>(&state_)) {
         const auto lease = campaigning->lease;
         state_ = Releasing{};

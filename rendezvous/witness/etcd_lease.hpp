@@ -12,8 +12,8 @@
 
 namespace ddprun::witness {
 
-/// Determines which server leads a job, by a key in etcd that is tied to a lease, and handles this
-/// process's candidacy. Driven by agent/runner/election (etcd_client) and unit tests.
+/// Determines which server leads a job, by a key in etcd that exists only while its lease does, and
+/// handles this process's candidacy. Driven by agent/runner/election (etcd_client) and unit tests.
 ///
 ///   idle         --Sought-->                 reading      Ask for both keys
 ///   idle         --Sought, first try-->      idle         Found: the last leader, if it is known
@@ -50,9 +50,10 @@ public:
 
     // ---- events ----
 
-    /// This node needs the leader. Answered by Found, Elected or NotFound. `is_first_try`: since
-    /// the connection to the last one has ended. That leader may still lead, and gives away the
-    /// ranks of a node that does not come back soon. So it is tried before etcd, which may be slow.
+    /// This node needs the leader. Answered by Found, Elected or NotFound. `is_first_try`: this is
+    /// the first attempt since the connection to the last leader ended. That leader may still lead,
+    /// and then gives away the ranks of a node that does not come back soon. So it is tried before
+    /// etcd, which may be slow.
     struct Sought {
         bool is_first_try = false;
     };
@@ -65,20 +66,20 @@ public:
     struct ServerOpened {
         Result<std::string> endpoint;
     };
-    /// This node's server no longer leads in this epoch; the second number is the newest epoch that
-    /// it has heard of.
+    /// This node's server no longer leads in this epoch; `known_epoch` is the newest epoch that a
+    /// node has reported to it.
     struct SteppedDown {
         std::uint64_t epoch;
         std::uint64_t known_epoch;
     };
-    /// A job of this node's server has ended, and no node may hear of it before it is recorded.
-    /// `ends` includes the earlier ends; a later one replaces it.
+    /// A job of this node's server has ended, and no node may get the result before the end is
+    /// recorded. `ends` includes the earlier ends; a later event replaces it.
     struct EndDecided {
         std::uint64_t epoch;
         std::uint64_t number;
         std::string ends;
     };
-    /// This node needs no leader any more. If the job is over, its keys are removed.
+    /// This node no longer needs a leader. If the job is over, its keys are removed.
     struct Left {
         bool is_job_over;
     };
@@ -218,15 +219,15 @@ private:
     Config config_;
     State state_;
     int last_request_ = 0;
-    /// The request that is not answered yet, and when it counts as failed.
+    /// The request that has no answer yet, and the time at which it counts as failed.
     struct Open {
         int request;
         Instant ends_at;
     };
     std::optional<Open> open_;
-    /// The newest epoch that this node has heard of.
+    /// The newest epoch that was found in etcd or reported to this node.
     std::uint64_t known_epoch_ = 0;
-    /// The last leader that this node has found.
+    /// The last leader that was reported as `Found`.
     std::optional<etcd::Leader> followed_;
 };
 

@@ -48,7 +48,8 @@ error_code parse(Parser& parser, std::string& plain) {
     return ec;
 }
 
-/// No more bytes arrive. This is the regular end of an answer without a stated length.
+/// Reports to the parser that no more bytes arrive, which is the regular end of an answer without a
+/// stated length.
 error_code parse_end(Parser& parser) {
     error_code ec = boost::asio::error::eof;
     if (parser.got_some()) parser.put_eof(ec);
@@ -70,7 +71,7 @@ std::string guess(error_code ec, const Session& session, const Parser& parser) {
     return " has ended the connection without an answer";
 }
 
-/// The bytes of one request and its answer, on a separate connection.
+/// Exchanges one request and its answer on a separate connection.
 class Exchange {
 public:
     Exchange(net::Tcp::socket& socket, Session session, std::string request)
@@ -92,7 +93,7 @@ private:
 
     net::Tcp::socket& socket_;
     Session session_;
-    /// Emptied once it is sent.
+    /// Empty once the request is sent.
     std::string request_;
     std::string plain_;
     Parser parser_;
@@ -123,7 +124,7 @@ boost::asio::awaitable<Result<>> Exchange::run(std::string where) {
     Result<> received;
     while (!parser_.is_done()) {
         const auto text = output();
-        // When the server is not trusted, this reports it to the server.
+        // Sent even after a failure: if the server is not trusted, this is the alert about that.
         if (!text.empty()) {
             const auto [write_error, written] = co_await boost::asio::async_write(
                 socket_, boost::asio::buffer(text), net::as_values);
@@ -135,7 +136,7 @@ boost::asio::awaitable<Result<>> Exchange::run(std::string where) {
         const auto [read_error, size] =
             co_await socket_.async_read_some(boost::asio::buffer(chunk), net::as_values);
         if (read_error) {
-            // Over TLS only the server's own closing message counts as an end.
+            // With TLS only the server's closing message counts as an end.
             const bool is_end = read_error == boost::asio::error::eof && !session_;
             const auto ec = is_end ? parse_end(parser_) : read_error;
             if (ec) co_return Failure{ec, where + guess(ec, session_, parser_)};

@@ -27,8 +27,8 @@ struct HttpAnswer {
     std::string local_address;
 };
 
-/// Sends one POST of JSON over a new connection, within limits::http_request_timeout (except when a
-/// resolver hangs). With `credentials` it always uses TLS. Boost.Beast is used in the source file
+/// Sends one POST of JSON over a new connection, within limits::http_request_timeout unless a
+/// resolver hangs. With `credentials` it always uses TLS. Boost.Beast is used in the source file
 /// only.
 boost::asio::awaitable<Result<HttpAnswer>> http_post(
     boost::asio::io_context& io,
