@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every collective between two hosts (network namespaces with a cable between them; needs root),
-compared with the same bytes over one plain TCP connection and with PyTorch's gloo; also with a
-delay and with losses. ddprun and the peer take turns; each measurement has a world of its own."""
+compared with the same bytes over one plain TCP connection, with PyTorch's gloo, and with OpenMPI and MPICH
+where they are installed; also with a delay and with losses. ddprun and the peers take turns; each measurement has a
+world of its own."""
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import bench
+import mpi
 
 KIB, MIB = 1024, 1024 * 1024
 SIZES = {8: "8 B", KIB: "1 KiB", 64 * KIB: "64 KiB", MIB: "1 MiB", 16 * MIB: "16 MiB"}
@@ -26,6 +29,12 @@ CABLES = {
 
 def ip(*words):
     bench.run(["ip", *map(str, words)])
+
+
+def times_of(output):
+    """{(what, bytes): microseconds} of what rank 0 prints."""
+    lines = [line.split() for line in output.splitlines()]
+    return {(line[0], int(line[1])): float(line[2]) for line in lines if len(line) == 3 and line[1].isdigit()}
 
 
 class Hosts:
@@ -78,15 +87,14 @@ class Hosts:
         for process, output in zip(processes, outputs):
             if process.returncode:
                 raise bench.Failed(f"{pathlib.Path(command[0]).name} {bench.ended_how(process.returncode)}", output)
-        lines = [line.split() for line in outputs[0].splitlines()]
-        return {(line[0], int(line[1])): float(line[2]) for line in lines if len(line) == 3 and line[1].isdigit()}
+        return times_of(outputs[0])
 
 
 def values(runs, what, size):
     return [run[what, size] for run in runs if (what, size) in run]
 
 
-def rows_of(cable, sizes, ours, peer):
+def rows_of(cable, sizes, ours, peers):
     rows = []
     suffix = f", {cable}" if cable else ""
     for size, name in sizes.items():
@@ -101,26 +109,48 @@ def rows_of(cable, sizes, ours, peer):
                 wire = "both-ways" if what in BOTH_WAYS else "one-way"
                 target, met = "within 1.2 x", lambda a, b: a <= 1.2 * b
             rows.append(bench.row(case, "us", own, bench.beside(f"TCP {wire}", values(ours, wire, size)), target, met))
-            gloo = peer.of(lambda run, key=(what, size): run.get(key))
-            rows.append(bench.row(case, "us", own, gloo, "no worse than gloo", lambda a, b: a <= b))
+            for peer in peers:
+                theirs = peer.of(lambda run, key=(what, size): run.get(key))
+                rows.append(bench.row(case, "us", own, theirs, f"no worse than {peer.name}", lambda a, b: a <= b))
     return rows
+
+
+def mpi_peers(hosts, folder):
+    """[(peer, its measurement of the given sizes)]"""
+    reach = folder / "reach"
+    mpi.write_reach(reach, hosts.names, ADDRESSES)
+    source = pathlib.Path(__file__).with_name("mpi_hosts.c")
+    peers = []
+    for each in mpi.ALL:
+        peer = bench.Peer(each.name, each.missing())
+        place = folder / each.name
+        place.mkdir()
+        program = peer.attempt(each.compile, source, place)
+        peers.append((peer, lambda sizes, each=each, program=program: times_of(
+            mpi.run(each, reach, ADDRESSES, "cable", [program, *sizes]))))
+    return peers
+
+
+def measure_cables(rows, hosts, mpis):
+    script = pathlib.Path(__file__).with_name("torch_hosts.py")
+    for cable, (sizes, repetitions) in CABLES.items():
+        bench.progress(f"hosts: {cable or 'no delay'}")
+        if not hosts.set_cable(cable):
+            bench.progress(f"hosts: {cable}: left out, the kernel has no netem")
+            continue
+        peers = [(bench.torch_peer("PyTorch gloo"), lambda sizes: hosts.world([bench.torch_python(), script, *sizes]))]
+        peers += [(bench.Peer(peer.name, peer.error), measure) for peer, measure in mpis]
+        ours = bench.take_turns(
+            repetitions, lambda: hosts.world([bench.BIN / "hosts_bench", "29512", *sizes]),
+            *((peer, lambda measure=measure: measure(sizes), repetitions) for peer, measure in peers))
+        rows += rows_of(cable, sizes, ours, [peer for peer, _ in peers])
 
 
 def measure_all(rows):
     if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
         raise bench.Failed("hosts: needs root, ip and tc", "")
-    with Hosts() as hosts:
-        for cable, (sizes, repetitions) in CABLES.items():
-            bench.progress(f"hosts: {cable or 'no delay'}")
-            if not hosts.set_cable(cable):
-                bench.progress(f"hosts: {cable}: left out, the kernel has no netem")
-                continue
-            peer = bench.torch_peer("PyTorch gloo")
-            script = pathlib.Path(__file__).with_name("torch_hosts.py")
-            ours = bench.take_turns(
-                repetitions, lambda: hosts.world([bench.BIN / "hosts_bench", "29512", *sizes]),
-                (peer, lambda: hosts.world([bench.torch_python(), script, *sizes]), repetitions))
-            rows += rows_of(cable, sizes, ours, peer)
+    with Hosts() as hosts, tempfile.TemporaryDirectory() as folder:
+        measure_cables(rows, hosts, mpi_peers(hosts, pathlib.Path(folder)))
 
 
 if __name__ == "__main__":
