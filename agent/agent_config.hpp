@@ -5,6 +5,7 @@
 #include "agent/plan/worker_env.hpp"
 #include "agent/report/report_plan.hpp"
 #include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/base/result.hpp"
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/tls/secret.hpp"
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +27,9 @@ struct EtcdPlan {
     /// The prefix of the keys.
     std::string prefix;
     witness::EtcdAccess access = {};
+    /// Reads the certificates and the password from their files again; may block. Empty: there are
+    /// no files.
+    std::function<Result<witness::EtcdAccess>()> read_access = {};
     /// --rdzv-conf as it was given, for the command of another node: it contains no password.
     std::string conf = {};
 };

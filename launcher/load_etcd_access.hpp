@@ -13,4 +13,9 @@ namespace ddprun::launcher {
 Result<witness::EtcdAccess> load_etcd_access(
     const EtcdAccessChoice& choice, const Environment& environment);
 
+/// Whether `load_etcd_access` reads files, which may change later.
+inline bool has_files(const EtcdAccessChoice& choice) {
+    return choice.is_encrypted || choice.password_file;
+}
+
 }  // namespace ddprun::launcher

@@ -276,7 +276,13 @@ int run(
         log::write(notice.level, notice.event, {{"reason", notice.reason}});
     auto config = to_agent_config(*spec);
     config.secret = std::move(*secret);
-    if (auto& etcd = config.rendezvous.etcd) etcd->access = std::move(*etcd_access);
+    if (auto& etcd = config.rendezvous.etcd) {
+        etcd->access = std::move(*etcd_access);
+        if (has_files(spec->etcd_access))
+            etcd->read_access = [choice = spec->etcd_access, environment = system.environment] {
+                return load_etcd_access(choice, environment);
+            };
+    }
     if (const auto end = spec->deadline.allocation_end)
         config.preemption.time_left =
             std::chrono::seconds{*end} - std::chrono::milliseconds{unix_milliseconds()};

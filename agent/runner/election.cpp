@@ -8,6 +8,14 @@
 #include <utility>
 
 namespace ddprun::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// The pause between two readings of the files: with etcd away, every request fails.
+constexpr Duration read_access_interval = 2s;
+
+}  // namespace
 
 Election::Election(
     boost::asio::io_context& io,
@@ -17,11 +25,14 @@ Election::Election(
     Hooks hooks)
     : hooks_(std::move(hooks)),
       etcd_(io, plan.members, plan.access),
+      read_access_(plan.read_access),
       driver_(
           io,
           "election",
           Lease{{witness::etcd::keys_of(plan.prefix, run_id), std::move(nonce), limits::etcd_ttl}},
-          [this](Lease::Effect& effect) { perform(effect); }) {}
+          [this](Lease::Effect& effect) { perform(effect); }) {
+    if (read_access_) files_.emplace(io);
+}
 
 void Election::seek(bool is_first_try) {
     driver_.post(Lease::Sought{is_first_try});
@@ -42,11 +53,7 @@ void Election::leave(bool is_job_over) {
 void Election::perform(Lease::Effect& effect) {
     std::visit(
         Overloaded{
-            [&](Lease::Ask& ask) {
-                etcd_.ask(std::move(ask.what), [this, id = ask.request](Result<std::string> body) {
-                    driver_.post(Lease::Answered{id, std::move(body)});
-                });
-            },
+            [&](Lease::Ask& request) { ask(std::move(request)); },
             [&](Lease::OpenServer) {
                 auto opened = hooks_.open_server(etcd_.local_address());
                 if (opened) own_endpoint_ = opened->to_string();
@@ -74,6 +81,39 @@ void Election::perform(Lease::Effect& effect) {
             [&](Lease::Released) { hooks_.on_released(); },
         },
         effect);
+}
+
+void Election::ask(Lease::Ask ask) {
+    auto what = ask.what;
+    etcd_.ask(std::move(what), [this, ask = std::move(ask)](Result<std::string> body) mutable {
+        if (!body && may_read_access()) return read_access_and_repeat(std::move(ask), body.error());
+        driver_.post(Lease::Answered{ask.request, std::move(body)});
+    });
+}
+
+bool Election::may_read_access() const {
+    return files_ && !is_reading_ && driver_.now() >= may_read_access_at_;
+}
+
+/// The certificates or the password may have been renewed since they were read, so that etcd
+/// accepts the old ones no more, or has a certificate of another authority.
+void Election::read_access_and_repeat(Lease::Ask ask, Failure failure) {
+    is_reading_ = true;
+    files_->post(
+        [this, read = read_access_, ask = std::move(ask), failure = std::move(failure)]()
+            -> BlockingThread::Answer {
+            return [this, access = read(), ask, failure]() mutable {
+                is_reading_ = false;
+                may_read_access_at_ = driver_.now() + read_access_interval;
+                if (access) {
+                    etcd_.use(std::move(*access));
+                    return this->ask(std::move(ask));
+                }
+                log::warning(
+                    "rendezvous.etcd_files_not_read", {{"reason", access.error().context}});
+                driver_.post(Lease::Answered{ask.request, std::move(failure)});
+            };
+        });
 }
 
 /// The first leader of a job is no news.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/agent_config.hpp"
+#include "agent/runner/blocking_thread.hpp"
 #include "rendezvous/coordinator/effects.hpp"
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/witness/etcd_client.hpp"
@@ -11,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace ddprun::agent {
@@ -59,10 +61,18 @@ private:
     using Lease = witness::EtcdLease;
 
     void perform(Lease::Effect& effect);
+    void ask(Lease::Ask ask);
+    bool may_read_access() const;
+    void read_access_and_repeat(Lease::Ask ask, Failure failure);
     void note_leader(const std::string& endpoint, std::uint64_t epoch);
 
     Hooks hooks_;
     witness::EtcdClient etcd_;
+    std::function<Result<witness::EtcdAccess>()> read_access_;
+    /// Only where there are files.
+    std::optional<BlockingThread> files_;
+    bool is_reading_ = false;
+    Instant may_read_access_at_{};
     net::Driver<Lease> driver_;
     /// Of the endpoint that this node's server was announced with.
     std::string own_endpoint_;

@@ -43,6 +43,12 @@ void EtcdClient::ask(etcd::Request request, OnAnswer on_answer) {
         io_, run(io_, state_, std::move(request), std::move(on_answer)), boost::asio::detached);
 }
 
+void EtcdClient::use(EtcdAccess access) {
+    state_->access = std::move(access);
+    state_->token.clear();
+    state_->refusal.reset();
+}
+
 /// When one member answers with an error, the others may still be able to serve, so they are
 /// queried too. All requests can be repeated.
 boost::asio::awaitable<void> EtcdClient::run(

@@ -33,6 +33,9 @@ public:
 
     void ask(etcd::Request request, OnAnswer on_answer);
 
+    /// For all later requests: the files of the certificates or the password have changed.
+    void use(EtcdAccess access);
+
     /// This machine's address on the connection to the member that answered last; empty: no member
     /// has answered yet.
     const std::string& local_address() const { return state_->local_address; }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <map>
 #include <string>
 
@@ -281,6 +282,56 @@ TEST_CASE("etcd with users: what is refused is named") {
     check(
         ",etcd_user=other,etcd_password_file=" + password_file(dir, "other"),
         "permission denied (user 'other' needs a role");
+    etcd.end();
+}
+
+TEST_CASE("etcd by https: certificates that are renewed while the job runs are read again") {
+    if (const auto reason = why_not(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    const Authority old_authority{dir};
+    old_authority.sign("server", "IP:127.0.0.1");
+    old_authority.sign("client", "DNS:a-node");
+    const auto path = [&](const std::string& file) { return old_authority.path(file); };
+    Etcd etcd{"https", served_with(old_authority, "server") + wanting_certificates(old_authority)};
+    const auto access = conf(
+        "protocol=https,cacert=" + path("ca.pem") + ",cert=" + path("client.pem") +
+        ",key=" + path("client.key"));
+    auto node = start_job(dir, etcd.options({access}), until_go(dir));
+    node.wait_for_line("up 1 in 0");
+    etcd.kill();
+    // Another authority signs all anew, in the same files.
+    const Authority new_authority{dir};
+    new_authority.sign("server", "IP:127.0.0.1");
+    new_authority.sign("client", "DNS:a-node");
+    etcd.start();
+    dir.write("go", "");
+    // The job's end is recorded in etcd before it becomes a result.
+    CHECK(node.wait_for_code() == 0);
+    CHECK(contains(node.out(), "done in 0"));
+    CHECK_FALSE(contains(node.err(), "epoch=2"));
+    etcd.end();
+}
+
+TEST_CASE("etcd with users: a password that is changed while the job runs is read again") {
+    if (const auto reason = why_not(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    Etcd etcd;
+    add_users(etcd.client(), {});
+    const auto file = password_file(dir, password);
+    auto node = start_job(
+        dir, etcd.options({conf("etcd_user=job,etcd_password_file=" + file)}), until_go(dir));
+    node.wait_for_line("up 1 in 0");
+    dir.write(std::filesystem::path{file}.filename().string(), "another");
+    run_tool(
+        "/bin/sh",
+        {"-c",
+         std::string{"echo another | "} + etcdctl_program +
+             " --user=root:root user passwd job --interactive=false"},
+        {{"ETCDCTL_API", "3"}, {"ETCDCTL_ENDPOINTS", etcd.client()}});
+    dir.write("go", "");
+    CHECK(node.wait_for_code() == 0);
+    CHECK(contains(node.out(), "done in 0"));
+    CHECK_FALSE(contains(node.err(), "epoch=2"));
     etcd.end();
 }
 
