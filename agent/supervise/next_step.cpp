@@ -14,16 +14,16 @@ namespace {
 /// torch's default for --rdzv-id.
 constexpr std::string_view default_run_id = "none";
 
-/// " --secure"; empty: the job has none, or has it from the environment, which is for no screen.
+/// " --secure"; empty: the job has no secret, or has it from the environment, which is never shown.
 std::string secret_option(const std::optional<tls::SecretSource>& secret) {
     if (!secret || secret->path.empty()) return {};
-    // That file is each user's own.
+    // The default file is in each user's own home.
     if (secret->is_no_link) return " --secure";
     return " --rdzv-secret-file=" + shell_word(secret->path);
 }
 
-/// What a node of this job is started with. Without the options that need not be the same on all
-/// nodes, and the script.
+/// The command that starts a node of this job, without the script and without options that may
+/// differ between nodes.
 std::string command(const AgentConfig& config) {
     const auto& [endpoint, is_host, is_static, etcd] = config.rendezvous;
     const auto& run_id = config.join.run_id;
@@ -39,7 +39,7 @@ std::string command(const AgentConfig& config) {
     return text + secret_option(config.secret) + " ...";
 }
 
-/// Empty: this is no question of the secret.
+/// Empty: the error is not about the secret.
 std::string about_secret(control::ConnectError error) {
     using control::ConnectError;
     switch (error) {
