@@ -76,7 +76,7 @@ void Election::perform(Lease::Effect& effect) {
         effect);
 }
 
-/// The first leader of a job is no news.
+/// Logs a change of the leader; the first leader of a job is not logged.
 void Election::note_leader(const std::string& endpoint, std::uint64_t epoch) {
     const auto before = std::exchange(noted_epoch_, epoch);
     if (before == epoch) return;
