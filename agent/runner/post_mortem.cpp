@@ -178,7 +178,6 @@ public:
     void make(const std::string& path);
     /// The owner of files in it. Differs from this user's number if the file system maps users
     /// (root on NFS).
-    /// users (root on NFS).
     uid_t owner();
 
 private:

@@ -75,7 +75,7 @@ struct AgentInterface {
     struct StoreClientsFound {
         control::StoreClients clients;
     };
-    /// A probe from another agent; `id` identifies the connection for AnswerPeer.
+    /// A probe from another agent; each caller has a different number, for AnswerPeer.
     struct PeerAsked {
         int caller;
         PeerProbe probe;
@@ -273,7 +273,7 @@ struct AgentInterface {
         Duration left;
         bool operator==(const NoteNotice&) const = default;
     };
-    /// Every rank saves once, at this step or the first one after it.
+    /// From this step on, every rank saves at its next opportunity, once.
     struct NoteSave {
         std::uint64_t step;
         bool operator==(const NoteSave&) const = default;
@@ -298,8 +298,8 @@ struct AgentInterface {
         std::string reason;
         bool operator==(const NoteHealthUnknown&) const = default;
     };
-    /// The round makes no progress; the rows say what each rank does. Some may be on other nodes
-    /// only.
+    /// The round makes no progress; the rows say which ranks do what. A row may be left to other
+    /// nodes' screens.
     struct NoteHang {
         int round;
         std::string headline;

@@ -9,7 +9,7 @@ Departure::Step Departure::finished(bool is_hosting, bool is_job_over) {
     // If the job goes on, an elected server that waited for the other nodes would only hold them
     // up.
     const bool hands_over = is_elected_ && !is_job_over;
-    // The idle time of an elected server may be from the end of an earlier lead.
+    // The idle time of an elected server may be from the end of an earlier term as leader.
     const bool has_no_agent = was_idle && !is_elected_;
     if (!is_hosting || hands_over || has_no_agent) return release();
     return Step::wait_for_nodes;

@@ -127,8 +127,7 @@ void FailureReport::explain(int local_rank, Instant now, std::vector<Effect>& ou
     give_notice_or_stop(place_.rank_base + local_rank, now, out);
 }
 
-/// The notice goes first: a worker that is already signalled may not report which death it failed
-/// by.
+/// The notice goes first, so that a signalled worker can still report which death it failed by.
 void FailureReport::give_notice_or_stop(int rank, Instant now, std::vector<Effect>& out) {
     if (!place_.notice || stop_signal_) return stop(out);
     auto note = *place_.notice;

@@ -46,8 +46,8 @@ public:
     void clear() { is_tripped_ = false; }
     bool is_tripped() const { return is_tripped_; }
 
-    /// Records the fence that the keeper has; true: it has changed. After it has passed it no
-    /// longer changes.
+    /// Records the fence that the keeper has; true: it has changed. Once the fence has tripped it
+    /// stays unchanged.
     bool change_keeper_fence(std::optional<Instant> ends_at);
 
     // ---- neighbours ----

@@ -37,8 +37,8 @@ public:
     struct StopRequested {
         int signal;
         Instant kill_at;
-        /// When to signal the leader, unless an earlier request says that it has the signal. None:
-        /// another process has sent it already.
+        /// When to signal the leader, unless another request says before that it has the signal.
+        /// None: another process has sent it already.
         std::optional<Instant> signal_at = Instant{};
     };
     struct KillRequested {};
