@@ -16,11 +16,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// This process did not run, or sampling took very long: nothing is known about the time between.
+/// After a gap this long, this process did not run, or sampling took very long: the time between is
+/// not known.
 constexpr int longest_gap = 3;
 /// Limits each site so that all sites of a node fit into a message's limit of text.
 constexpr std::size_t most_detail_bytes = 160;
-/// A sample because of the limit is taken slightly after it.
+/// A sample that is due at the limit is taken slightly after it.
 constexpr Duration after_limit = 10ms;
 
 bool is_same(const Site& a, const Site& b) {

@@ -42,7 +42,7 @@ public:
     /// The writer has room again.
     void resume();
 
-    /// The worker is gone: reads what the pipe contains now, then closes it.
+    /// The worker has ended: reads what the pipe contains now, then closes it.
     void finish();
 
     /// The last bytes, at most limits::max_stderr_tail_bytes.

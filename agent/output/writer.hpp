@@ -40,7 +40,7 @@ public:
     /// Queues other work that may block.
     void run(std::function<void()> job);
 
-    /// For later work of a sink; both belong to the thread.
+    /// The thread's loop, for later work of a sink. Used on that thread only.
     boost::asio::io_context& queue();
     Console& console();
 

@@ -37,13 +37,13 @@ public:
     pid_t pid() const;
     bool has_exited() const;
 
-    /// Signals only the process itself. Returns false when it is gone.
+    /// Signals only the process itself. Returns false when it has ended.
     bool signal_leader(int signal);
     /// Signals every descendant of this process that is in the child's session now, even if the
     /// leader is gone. Returns the number of these processes.
     int signal_session(int signal);
-    /// Sends SIGKILL to both, first to the processes below the leader: when the leader dies, they
-    /// move and then belong to the leftovers.
+    /// Sends SIGKILL to the leader and its session, first to the processes below the leader: when
+    /// the leader dies, they get another parent and belong to the leftovers.
     void kill_session();
 
 private:

@@ -15,7 +15,7 @@ class Terminal {
 public:
     Terminal();
 
-    /// The worker is gone: restores the modes.
+    /// The worker has ended: restores the modes.
     void reset();
     /// The worker is stopped, and the shell is about to take the terminal back.
     void hand_over();
