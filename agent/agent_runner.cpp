@@ -172,7 +172,7 @@ AgentRunner::AgentRunner(
            [this]() -> net::Driver<Agent>& { return *driver_; }}),
       health_(
           io_, config, start, [this](Agent::HealthChecked checked) { post(std::move(checked)); }),
-      // The first worker of this node.
+      // Steps in the output are those of this node's first worker.
       step_finder_(
           config.output.progress_pattern,
           [this] { return driver_->now(); },

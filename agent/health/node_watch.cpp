@@ -73,7 +73,7 @@ void NodeWatch::note(Worker& worker, const Sample& sample, bool has_stepped, Ins
     // Without reported steps, one long wait for a GPU looks like a short wait in each step.
     const bool may_step = site.is_spinning && !worker.step;
     if (has_stepped || may_step) site = {control::Activity::moving, "", ""};
-    // The process may be the client of a container or of another host, in which the work is done.
+    // The process may be only a client: the work is then done in a container or on another host.
     const bool is_opaque = sample.threads.empty() && !worker.step;
     if (is_opaque && site.activity == control::Activity::blocked)
         site.activity = control::Activity::unknown;

@@ -115,7 +115,7 @@ struct SignalCame {
     std::int32_t sender;
 };
 
-/// Agent to keeper.
+/// A message from the agent to the keeper.
 struct FromAgent {
     enum class Kind : std::uint32_t {
         /// `signals_read` has changed.

@@ -22,9 +22,9 @@ public:
     int worker_end(Stream stream) const;
     void close_worker_ends();
 
-    /// The writer has room again.
+    /// Call when the writer has room again.
     void resume();
-    /// The worker has ended.
+    /// Call when the worker has ended.
     void finish();
     /// The end of its standard error; empty if it inherited the agent's.
     std::string stderr_tail() const;

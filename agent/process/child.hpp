@@ -18,8 +18,8 @@ namespace ddprun::agent {
 /// A started process: forwards signals to it, and reports how it ended.
 ///
 /// Waits for exactly this pid (on a pidfd, or without one with a thread) and reaps it, then calls
-/// `on_exit` once. A signal is sent through the pidfd, or to a process that is not yet reaped, so
-/// it can never hit a later process with the same number. Destroying a Child neither kills nor
+/// `on_exit` once. A signal is sent through the pidfd, or only while the process is not yet reaped.
+/// So it can never hit a later process with the same number. Destroying a Child neither kills nor
 /// waits; if it is destroyed early, `OrphanReaper` reaps the zombie. Used on the agent's thread
 /// only.
 class Child {

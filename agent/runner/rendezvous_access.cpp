@@ -71,8 +71,8 @@ RendezvousAccess::RendezvousAccess(
 
 RendezvousAccess::~RendezvousAccess() {
     if (!server_) return;
-    // A draining server waits until its agents are gone. This agent is one of them, and its
-    // links no longer close by themselves: the loop that they run on has ended.
+    // A draining server waits until its agents have left. This agent is one of them, and its links
+    // no longer close by themselves: the loop that they run on has ended.
     links_.clear();
     server_->drain();
 }

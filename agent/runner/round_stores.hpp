@@ -60,7 +60,7 @@ Result<net::Tcp::acceptor> listen_in_range(
 /// The worker stores of this node, on their own thread. Each round gets a fresh keyspace on a
 /// separate port, so that no worker ever reads data of an earlier round.
 ///
-/// With members-only stores, the assigned port accepts the tunnels of other nodes, and this node's
+/// With members-only stores, the assigned port accepts the tunnels of other nodes. This node's
 /// workers connect to a port on the loopback address, whichever node has the store
 /// (docs/secrets.md). There is no other way to such a store, so an error of listening fails the
 /// call.

@@ -208,7 +208,7 @@ bool WorkerProcesses::has_attached() const {
 void WorkerProcesses::signal_attached(int signal) {
     if (attached_local_rank_ < 0 || processes_.empty()) return;
     auto& process = processes_.at(static_cast<std::size_t>(attached_local_rank_));
-    // The process already runs, and may have written output.
+    // The process may run already, although its pid is not known here yet: the signal is kept.
     if (!process.child) {
         process.early_signals.insert(signal);
         return;

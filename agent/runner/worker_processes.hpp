@@ -74,12 +74,12 @@ public:
     void suspend();
     bool is_suspended() const { return is_suspended_; }
     void go_on();
-    /// The round's last process has ended.
+    /// Call when the round's last process has ended.
     void forget();
-    /// A worker has reported its first step.
+    /// Call when a worker has reported its first step.
     void step_seen();
 
-    /// The writer has room again.
+    /// Call when the writer has room again.
     void resume_output();
     /// The last lines of the worker's standard error; empty if it inherited the agent's.
     std::string stderr_tail(int local_rank) const;

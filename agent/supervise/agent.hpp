@@ -67,7 +67,6 @@ public:
     int server_version() const { return data_.link.version(); }
     Fate fate() const { return data_.fate(); }
     Instant began_at() const { return data_.began_at; }
-    /// When the current phase began.
     Instant phase_began_at() const { return data_.phase_began_at; }
     /// The number of ignored messages: they were about old rounds, or not valid in the current
     /// state.
