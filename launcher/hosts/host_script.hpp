@@ -23,7 +23,7 @@ inline constexpr const char* host_link_variable = "DDPRUN_HOSTS_LINK";
 
 /// The connection of a node that `ddprun --hosts` started.
 struct HostLink {
-    /// Marks its report.
+    /// Marks the node's report.
     std::string token;
     bool has_colour = false;
 

@@ -27,7 +27,7 @@ struct Resolving {
     std::optional<IndexedPod> pod;
 
     void note(log::Level level, std::string event, std::string reason);
-    /// Requires: `spec.environment` holds what was inherited.
+    /// Requires: `spec.environment` holds the inherited variables.
     void change_environment(
         const std::string& name, const std::string& value, const std::string& why);
 };
