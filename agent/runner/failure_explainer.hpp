@@ -44,7 +44,7 @@ public:
     std::string original_of(const std::optional<control::Cause>& cause) const;
 
 private:
-    /// The facts about a worker from before its files were read.
+    /// Facts about a worker that are collected before its files are read.
     struct Known {
         /// The error file, if it is kept; empty: it is not.
         std::string kept_error_file;

@@ -35,7 +35,7 @@ bool is_free(boost::asio::io_context& io, const std::string& host, std::uint16_t
 }  // namespace
 
 std::string own_listen_host(const AgentConfig& config, const std::vector<std::string>& own) {
-    // With --local-addr the workers get that address.
+    // With --local-addr all callers use that address.
     if (const auto& addr = config.join.addr; !addr.empty())
         return std::find(own.begin(), own.end(), addr) == own.end() ? "" : addr;
     // With etcd, the endpoint is a member or proxy of etcd: one on this machine does not mean that
