@@ -80,7 +80,8 @@ private:
     const AgentConfig& config_;
     boost::asio::io_context io_{1};
     Random random_;
-    // The keeper takes its end for ours: only the console's last bytes come after everything else.
+    // The keeper takes the end of this object as the agent's end: only the console's last bytes may
+    // come after it.
     KeeperLink keeper_;
     Writer console_;
     std::optional<EventRecorder> events_;
@@ -171,7 +172,7 @@ AgentRunner::AgentRunner(
            [this]() -> net::Driver<Agent>& { return *driver_; }}),
       health_(
           io_, config, start, [this](Agent::HealthChecked checked) { post(std::move(checked)); }),
-      // The first worker of its node.
+      // Steps in the output are those of this node's first worker.
       step_finder_(
           config.output.progress_pattern,
           [this] { return driver_->now(); },
@@ -210,12 +211,12 @@ AgentRunner::AgentRunner(
            [this](std::function<void(server::StoreSurvey)> answer) {
                stores_.survey(std::move(answer));
            }}) {
-    // No thread that logs waits for the console.
+    // Threads that log never wait for the console.
     log::set_sink([this](std::string line) { console_.write(STDERR_FILENO, std::move(line)); });
 }
 
 AgentRunner::~AgentRunner() {
-    // The threads that could still log end before the console does.
+    // All threads that could still log end before the console does.
     log::set_sink(nullptr);
 }
 
@@ -241,13 +242,13 @@ int AgentRunner::run() {
     events_.emplace(config_, driver_->now());
     post(Agent::Began{});
     io_.run();
-    // What is still to be written to the server goes out with the handlers that are ready.
+    // Runs the handlers that are ready, so that pending messages to the server are sent.
     io_.restart();
     io_.poll();
     return exit_code_;
 }
 
-/// Where neighbours send their probes.
+/// The security of neighbours' probes; none: there is no secret.
 std::optional<PeerCalls::Security> AgentRunner::peer_security() {
     if (!config_.secret) return std::nullopt;
     return PeerCalls::Security{*config_.secret, [this] { return driver_->machine().node().nonce; }};
@@ -281,7 +282,7 @@ void AgentRunner::perform(Agent::Effect& effect) {
             [&](const Agent::CloseLink& e) { rendezvous_.close(e.link); },
             [&](const Agent::SpawnWorkers& e) { spawn(e); },
             [&](const Agent::CheckStore& e) {
-                // Of a members-only store the tunnel shows it.
+                // A members-only store is checked by its tunnel.
                 if (config_.has_members_store()) return;
                 check_store(io_, e.store, [this, round = e.round](std::string failure) {
                     post(Agent::StoreChecked{round, std::move(failure)});
@@ -289,7 +290,7 @@ void AgentRunner::perform(Agent::Effect& effect) {
             },
             [&](const Agent::FindStoreClients& e) { find_store_clients(e); },
             [&](const Agent::LookAtWorkers& e) {
-                // Ctrl-Z has stopped them.
+                // Workers stopped by Ctrl-Z are not sampled.
                 if (workers_.is_suspended()) return post(Agent::WorkersSeen{e.round, {}});
                 look([e] { return look_at_workers(e); });
             },
@@ -346,7 +347,7 @@ void AgentRunner::find_store_clients(const Agent::FindStoreClients& order) {
     });
 }
 
-/// The answer of `work`, which may block, comes as an event.
+/// Runs `work`, which may block, on another thread; its result is posted as an event.
 template <class Work>
 void AgentRunner::look(Work work) {
     post_mortem_.look([this, work = std::move(work)]() -> BlockingThread::Answer {
@@ -377,7 +378,7 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
 
 void AgentRunner::post_worker_event(Agent::Event event) {
     if (const auto* exited = std::get_if<Agent::WorkerExited>(&event)) {
-        // It may have ended because it had saved.
+        // The worker may have ended because it had saved, so its save state is read first.
         read_saves();
         channels_.read_last_progress();
         if (attached_rank_.ends_job(round_.plan(), exited->local_rank, exited->exit))
@@ -420,11 +421,11 @@ void AgentRunner::on_signal(int signal, bool is_for_all_processes) {
     if (signal == SIGTSTP) return workers_.suspend();
     if (signal == SIGCONT) return workers_.go_on();
     if (!departure_.has_begun()) {
-        // What is done about it depends on them.
+        // The agent's decision about the signal depends on the save state.
         read_saves();
         return post(Agent::Signalled{signal, is_for_all_processes});
     }
-    // Only the server is left, waiting for other nodes.
+    // Only the server is left here, waiting for other nodes.
     if (signal == SIGINT) departure_.leave();
 }
 

@@ -22,7 +22,7 @@
 
 namespace ddprun::launcher {
 
-/// A program and what it is started with.
+/// A program, its arguments and its environment.
 struct HostCommand {
     /// A path.
     std::string program;

@@ -34,7 +34,7 @@ Result<tls::PemFile> read(const File& file, bool has_key = false) {
 Result<tls::PemFile> authorities_of(
     const EtcdAccessChoice& choice, const Environment& environment) {
     if (choice.authorities) return read(*choice.authorities);
-    // As OpenSSL's own programs do.
+    // OpenSSL's own programs read this variable too.
     if (const auto file = value_of(environment, "SSL_CERT_FILE"); file && !file->empty())
         return read({"SSL_CERT_FILE", std::string{*file}});
     for (const auto* path : lists_of_authorities)

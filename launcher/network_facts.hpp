@@ -6,9 +6,9 @@
 
 namespace ddprun::launcher {
 
-/// Looks at this machine, and tries the endpoint of this job: a few seconds at most. Nothing that
-/// it opens stays open. `file_problem`: what is wrong with the limit of descriptors for this job,
-/// or empty.
+/// Examines this machine, and tries the endpoint of this job; takes a few seconds at most.
+/// Everything that it opens is closed again. `file_problem`: what is wrong with the limit of
+/// descriptors for this job, or empty.
 NetworkFacts network_facts(
     const JobSpec& spec, const SystemInfo& system, const std::string& file_problem);
 

@@ -29,7 +29,7 @@ std::optional<struct stat> look_at_own(const fs::path& path, mode_t kind) {
     return is_own ? std::optional{status} : std::nullopt;
 }
 
-/// The folder has the program and nothing else: an unfinished copy has another file beside it.
+/// The folder contains only the program: an unfinished copy has another file beside it.
 bool is_finished_copy(const fs::path& folder) {
     std::error_code error;
     for (fs::directory_iterator entry{folder, error}, end; !error && entry != end;

@@ -188,7 +188,7 @@ int fork_and_run(
     if (notice != 0) handed_on.push_back(notice);
     const auto& attachment = config.worker.attachment;
     const bool is_terminal_read = attachment && attachment->has_terminal;
-    // Ctrl-C belongs to the rank, whatever stops the job; so does the window size.
+    // Ctrl-C and changes of the window size are for the rank, even if other signals stop the job.
     if (is_terminal_read)
         for (const int signal : {SIGINT, SIGWINCH})
             if (std::find(handed_on.begin(), handed_on.end(), signal) == handed_on.end())
@@ -286,7 +286,7 @@ int run(
     if (const auto end = spec->deadline.allocation_end)
         config.preemption.time_left =
             std::chrono::seconds{*end} - std::chrono::milliseconds{unix_milliseconds()};
-    // A ddprun in a worker must not see it.
+    // A ddprun started by a worker must not get this variable.
     config.worker.environment.erase(host_link_variable);
     if (const auto link = read_host_link(system.environment)) {
         config.report.frame_token = link->token;

@@ -5,8 +5,8 @@
 
 namespace ddprun::launcher {
 
-/// Reads everything the launcher needs to know about this machine and process. Starts no thread
-/// and leaves no descriptor open: the keeper forks afterwards.
+/// Reads all facts about this machine and process that the launcher needs. Starts no thread and
+/// leaves no descriptor open: the keeper forks afterwards.
 SystemInfo read_system_info(const char* const* environment);
 
 }  // namespace ddprun::launcher

@@ -21,9 +21,9 @@
 namespace ddprun::agent::channel {
 namespace {
 
-/// Makes every running thread of this machine execute a full memory barrier: if a worker has loaded
-/// a word of its page before the agent's write, its own stores before are then visible. So workers
-/// need no barrier of their own.
+/// Makes every running thread of this machine execute a full memory barrier. If a worker has read a
+/// word of its page before the agent's write, the worker's own earlier writes are visible
+/// afterwards. So workers need no barrier of their own.
 void finish_loads_and_stores() {
     constexpr int barrier_of_all = 1;  // MEMBARRIER_CMD_GLOBAL
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -234,7 +234,7 @@ std::vector<RankSave> ChannelServer::saves() const {
 void ChannelServer::read_pages_later() {
     sample_.expires_after(save_ ? limits::save_read_interval : limits::page_read_interval);
     sample_.async_wait([this](const boost::system::error_code& ec) {
-        // There is nothing to read: the round was already over.
+        // There is no page and no progress to read: the round was already over.
         if (ec || (pages_.empty() && !written_)) return;
         read_pages();
         read_pages_later();

@@ -44,7 +44,7 @@ private:
     std::uint64_t* words_;
 };
 
-/// The node's local listener, and the pages of its workers. A page is made when a worker asks for
+/// The node's local listener, and the pages of its workers. A page is made when a worker requests
 /// it, and kept after the worker's death until the next round. The shell of one WorkerChannel.
 /// Lives on the agent's thread.
 class ChannelServer {
@@ -53,9 +53,10 @@ public:
         uid_t user;
         pid_t keeper;
     };
-    /// Called with what the workers show, when it changes; workers that show nothing are left out.
+    /// Called with the state in the workers' pages when it changes; workers without any are left
+    /// out.
     struct Listeners {
-        /// The listener sets the round.
+        /// `on_progress` must set the round.
         std::function<void(control::NodeProgress)> on_progress;
         std::function<void(std::vector<RankSave>)> on_saves;
     };
@@ -72,12 +73,12 @@ public:
     void on_step_written(int local_rank, std::uint64_t step);
     /// A worker has ended: the present state of all workers is passed on at once.
     void read_last_progress();
-    /// No process attaches any more.
+    /// From here on no process can attach.
     void end_round();
     control::WorkProgress progress_of(int local_rank) const;
 
-    /// After the return each rank of the round either sees this save point at its next call, or has
-    /// asked for a step that `saves` contains. Takes a few milliseconds.
+    /// After the return, each rank of the round has either requested a save at a step that `saves`
+    /// contains, or reads this save point at its next call. Takes a few milliseconds.
     void show_save(const control::SavePoint& save, Instant wait_ends_at);
     std::vector<RankSave> saves() const;
 
@@ -105,7 +106,7 @@ private:
     /// By local rank.
     std::map<int, SharedPage> pages_;
     ProgressPace pace_;
-    /// The progress from the output of workers.
+    /// The progress found in the output of workers.
     std::optional<ReadProgress> written_;
     /// The last state that was passed on.
     std::vector<RankSave> saves_;

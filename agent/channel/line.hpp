@@ -31,7 +31,7 @@ private:
 /// `ddprun-worker/1 TOKEN PID LANGUAGE`
 struct Greeting {
     std::string token;
-    /// The pid as the worker sees it, which differs in another pid namespace.
+    /// The pid in the worker's own pid namespace, which may be another one.
     int pid = 0;
     /// The language of the connecting library: "python", "c".
     std::string language;

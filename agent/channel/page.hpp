@@ -49,7 +49,7 @@ public:
     void write_own(
         const std::optional<control::SavePoint>& save, std::uint64_t wait_ends_at = 0) const;
     control::WorkProgress progress() const;
-    /// When the worker last wrote its progress, according to the worker.
+    /// When the worker last wrote its progress, by the time in the page.
     Instant progress_at() const;
     RankSave save_of(int local_rank) const;
 

@@ -10,7 +10,7 @@
 
 namespace ddprun::agent::channel {
 
-/// The progress that a worker shows, and since when.
+/// The progress in a worker's page, and since when it has been the same.
 struct ReadProgress {
     control::RankProgress rank;
     Instant at{};

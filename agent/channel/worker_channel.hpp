@@ -16,17 +16,17 @@ namespace ddprun::agent::channel {
 /// Which process gets which worker's page: each connection to the node's local listener, and the
 /// tokens of the current round.
 ///
-///   (none)    --Connected-->                 greeting   until now +
-///   limits::channel_greeting_timeout (none)    --Connected-->                 (none)     Close:
-///   another user's, or too many greeting  --a token of the round-->      attached   GivePage
-///   greeting  --another line, too late-->    (none)     Refuse, or Close where it makes no sense
-///   attached  --any byte-->                  (none)     Close
-///   any       --Closed-->                    (none)
-///   any       --RoundBegan, RoundEnded-->    (none)     Close
+///   (none)    --Connected-->               greeting   for limits::channel_greeting_timeout
+///   (none)    --Connected-->               (none)     Close: another user, or too many
+///   greeting  --a token of the round-->    attached   GivePage
+///   greeting  --another line, too late-->  (none)     Refuse, or Close if it is no greeting
+///   attached  --any byte-->                (none)     Close
+///   any       --Closed-->                  (none)
+///   any       --RoundBegan, RoundEnded-->  (none)     Close
 ///
 /// A worker's page belongs to the first process that shows the token, as long as it has a
-/// connection; each further connection of that process gets the same page, another process after it
-/// a new one.
+/// connection. Each further connection of that process gets the same page; another process that
+/// comes after it gets a new one.
 class WorkerChannel {
 public:
     /// As reported by the system; pid 0: in another pid namespace.

@@ -129,7 +129,7 @@ control::NodeView view_of(
     view.worker_count = config.worker.nproc;
     if (const auto* assignment = agent.assignment()) {
         view.assignment = *assignment;
-        // Contains nothing that only members may know.
+        // The reply must contain only data that non-members may have.
         view.assignment->neighbours.clear();
     }
     view.max_restarts = config.join.max_restarts;

@@ -12,7 +12,8 @@
 #include <variant>
 #include <vector>
 
-/// Decides what an agent does about a command, from what it knows; its shell performs the decision.
+/// Decides from the node's state what an agent does about a command; its shell performs the
+/// decision.
 namespace ddprun::agent::command {
 
 /// The server to which the node connected last.

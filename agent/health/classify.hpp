@@ -24,10 +24,10 @@ struct Site {
     bool operator==(const Site&) const = default;
 };
 
-/// Classifies what a worker was doing between two samples, by the first row that applies. *Fixed*
-/// means that the main thread was in the same frame at the same instruction both times and has
-/// hardly run in between, or all the time (limits::still_share, spinning_share); *idle* that the
-/// process and those below it used less than 5 % of a core and moved less than 1 MB/s.
+/// Classifies what a worker was doing between two samples, by the first row that applies. *Fixed*:
+/// the main thread was in the same frame at the same instruction both times, and has run hardly at
+/// all, or all the time, in between (limits::still_share, spinning_share). *Idle*: the process and
+/// those below it used less than 5 % of a core and moved less than 1 MB/s.
 ///
 ///   unknown          gone, ended, or another process
 ///   traced           by a debugger, or the main thread is at the prompt of one

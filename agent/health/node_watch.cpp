@@ -16,11 +16,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// This process did not run, or sampling took very long: nothing is known about the time between.
+/// After a gap this long, this process did not run, or sampling took very long: the time between is
+/// not known.
 constexpr int longest_gap = 3;
 /// Limits each site so that all sites of a node fit into a message's limit of text.
 constexpr std::size_t most_detail_bytes = 160;
-/// A sample because of the limit is taken slightly after it.
+/// A sample that is due at the limit is taken slightly after it.
 constexpr Duration after_limit = 10ms;
 
 bool is_same(const Site& a, const Site& b) {
@@ -72,7 +73,7 @@ void NodeWatch::note(Worker& worker, const Sample& sample, bool has_stepped, Ins
     // Without reported steps, one long wait for a GPU looks like a short wait in each step.
     const bool may_step = site.is_spinning && !worker.step;
     if (has_stepped || may_step) site = {control::Activity::moving, "", ""};
-    // The process may be the client of a container or of another host, in which the work is done.
+    // The process may be only a client: the work is then done in a container or on another host.
     const bool is_opaque = sample.threads.empty() && !worker.step;
     if (is_opaque && site.activity == control::Activity::blocked)
         site.activity = control::Activity::unknown;

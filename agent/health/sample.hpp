@@ -16,7 +16,7 @@ namespace ddprun::agent::health {
 struct PythonFrame {
     /// Its qualified name without enclosing functions: "all_reduce", "Loader.read".
     std::string function;
-    /// The file as the interpreter knows it, usually a whole path.
+    /// The file as named by the interpreter, usually a whole path.
     std::string file;
     /// 0: not known.
     int line = 0;
@@ -66,7 +66,7 @@ struct Sample {
     std::string system_call_object;
     /// That object is the connection to the round's store.
     bool is_at_store = false;
-    /// One for each thread that the interpreter knows.
+    /// One for each thread in the interpreter's list.
     std::vector<PythonThread> threads;
     /// Why there are no `threads`: "no Python interpreter", "Python 3.10 ...".
     std::string no_frames;

@@ -279,7 +279,7 @@ Sample sample_of(const int worker, Networks& networks) {
     sample.state = stat->state;
     sample.is_traced = tracer_in(content_of(pid, "status")) != 0;
     sample.wait_channel = wait_channel_in(content_of(pid, "wchan"));
-    // While the main thread runs, its connections say nothing about it.
+    // The main thread's connections only matter while it waits.
     if (sample.state != 'R') {
         const Sockets sockets(pid, networks.of(pid));
         add_system_call(read, sockets, sample);

@@ -8,7 +8,7 @@
 namespace ddprun::agent::health {
 
 /// Samples a process through /proc and by reading its memory, without stopping it. Never throws; if
-/// the process is gone or must not be examined, the sample has only what could be read.
+/// the process has ended or must not be examined, the sample has only what could be read.
 ///
 /// Reads a bounded number of bytes, usually in a millisecond or two. But it may block on a process
 /// in exec, or on links to a file system that hangs, so call it on a thread that may hang.

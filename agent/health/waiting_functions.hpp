@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-/// Knowledge about Python code by its place: the functions of PyTorch in which a rank waits for
-/// others, debuggers, and which code is the user's. One table each, in the .cpp file.
+/// Tables of known Python code: the functions of PyTorch in which a rank waits for others,
+/// debuggers, and which code is the user's. The tables are in the .cpp file.
 namespace ddprun::agent::health {
 
 enum class WaitsFor : std::uint8_t { peers, store };
@@ -28,9 +28,9 @@ struct KnownWait {
     bool operator==(const KnownWait&) const = default;
 };
 
-/// Determined by the innermost frame. A direct call of a C++ object of PyTorch by the user's code
-/// has no frame: `store.get()` is known by its connection, and of `work.wait()` see
-/// `may_wait_for_work`.
+/// Determined by the innermost frame. If the user's code calls a C++ object of PyTorch directly,
+/// there is no frame for it: `store.get()` is recognized by its connection, and for `work.wait()`
+/// see `may_wait_for_work`.
 std::optional<KnownWait> known_wait(const Stack& stack);
 
 /// The thread is in a function outside of the standard library that uses a `wait`, and in the

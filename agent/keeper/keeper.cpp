@@ -171,7 +171,7 @@ private:
         const auto next = earliest(fence_end(), kill_agent_at_);
         itimerspec at{};
         if (next) {
-            // Zero would mean never.
+            // A value of 0 would disarm the timer.
             const auto nanoseconds = std::max<std::int64_t>(nanoseconds_since_boot(*next), 1);
             at.it_value.tv_sec = nanoseconds / std::nano::den;
             at.it_value.tv_nsec = nanoseconds % std::nano::den;

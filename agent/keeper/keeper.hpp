@@ -16,9 +16,9 @@
 #include <span>
 #include <variant>
 
-/// The process that the user starts is the keeper. It forks the agent and outlives it by one kill:
-/// when the agent is gone, past its fence, or silent, everything below it is killed, and only then
-/// does the rest of the cluster see this node's connection end.
+/// The process that the user starts is the keeper. It forks the agent and outlives it: when the
+/// agent has ended, is past its fence, or is silent, the keeper kills everything below it. Only
+/// after that can the rest of the cluster see this node's connection end.
 ///
 ///   int main():
 ///     parse options (help and errors end here)
@@ -115,7 +115,7 @@ struct SignalCame {
     std::int32_t sender;
 };
 
-/// Agent to keeper.
+/// A message from the agent to the keeper.
 struct FromAgent {
     enum class Kind : std::uint32_t {
         /// `signals_read` has changed.

@@ -74,7 +74,7 @@ void KeeperLink::wait() {
         });
 }
 
-/// Returns false when the keeper is gone.
+/// Returns false when the keeper has ended.
 bool KeeperLink::read_all() {
     for (;;) {
         SignalCame message{};
@@ -94,8 +94,8 @@ bool KeeperLink::read_all() {
 
 void KeeperLink::send(FromAgent::Kind kind) {
     const FromAgent message{kind, signals_read_};
-    // Errors are ignored: a keeper that is gone is detected by reading, and one whose queue is full
-    // has enough to read.
+    // Errors are ignored: the end of the keeper is detected by reading, and a keeper whose queue is
+    // full is not waiting for messages.
     ::send(socket_.native_handle(), &message, sizeof message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 

@@ -37,7 +37,7 @@ public:
     /// longer, so that an agent that still runs can do it itself.
     void set_fence(std::optional<Instant> ends_at);
 
-    /// The session that the worker of this local index leads; 0 when it is gone.
+    /// The session that the worker of this local index leads; 0 when it has ended.
     void note_session(int local_index, pid_t session);
 
     /// The process that has to kill this node also removes these files: STEM0.json and so on,

@@ -8,8 +8,8 @@
 
 namespace ddprun::agent {
 
-/// Appends events to a file, on a thread of its own: a disk that does not answer delays nothing
-/// else. An error is logged once; the job goes on. Without a path it does nothing.
+/// Appends events to a file, on a separate thread: a disk that does not answer delays no other
+/// work. An error is logged once; the job goes on. Without a path it does nothing.
 class EventFile {
 public:
     explicit EventFile(std::string path);

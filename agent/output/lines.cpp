@@ -24,7 +24,7 @@ std::optional<std::string> value_of(std::string_view name, const PrefixValues& v
     return std::nullopt;
 }
 
-/// What follows a dollar sign.
+/// The text after a dollar sign.
 struct Macro {
     std::string_view name;
     /// The length of the whole macro, without the dollar; 0: it is no macro.

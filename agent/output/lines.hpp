@@ -35,13 +35,13 @@ public:
     /// Returns the next piece, if there is a complete one.
     std::optional<LinePiece> next();
     /// The unfinished line so far, in whole characters; may be empty. It is not removed: `next` or
-    /// `finish` returns it with the rest. Requires: `next` has nothing more.
+    /// `finish` returns it with the rest. Requires: `next` has returned none.
     LinePiece unfinished() const;
     /// Returns the unfinished line and removes it: the rest is the next part. None when it is
     /// empty.
     std::optional<LinePiece> flush();
     /// No more bytes will come: returns what is left, with the end of the line if one was begun.
-    /// Requires: `next` has nothing more.
+    /// Requires: `next` has returned none.
     std::optional<LinePiece> finish();
 
 private:

@@ -32,8 +32,8 @@ void LogFile::open() {
     std::error_code no_folder;
     std::filesystem::create_directories(std::filesystem::path{path_}.parent_path(), no_folder);
     if (open_file()) return;
-    // Without its folder, opening the file reports only "does not exist", whatever prevented the
-    // folder.
+    // If the folder is missing, opening the file only reports "does not exist", so the error of
+    // making the folder is reported.
     if (errno == ENOENT && no_folder) return lose(0, no_folder.value(), "folder");
     lose(0, errno, "open");
 }

@@ -10,9 +10,10 @@ namespace ddprun::agent {
 
 /// A file to which output is appended. Blocks; for the writer's thread.
 ///
-/// A file that has reached its size is renamed to PATH.1, the next to PATH.2 and so on, at the end
-/// of a line, so it may become slightly larger. An error is logged once, and what was lost is
-/// logged when writing works again: a full disk is no reason to stop a job.
+/// A file that has reached its size is renamed to PATH.1, the next to PATH.2 and so on. This is
+/// done at the end of a line, so a file may become slightly larger. An error is logged once, and
+/// the amount of lost output is logged when writing works again: a full disk is no reason to stop a
+/// job.
 class LogFile {
 public:
     struct Bounds {

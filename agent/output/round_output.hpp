@@ -22,9 +22,9 @@ public:
     int worker_end(Stream stream) const;
     void close_worker_ends();
 
-    /// The writer has room again.
+    /// Call when the writer has room again.
     void resume();
-    /// The worker is gone.
+    /// Call when the worker has ended.
     void finish();
     /// The end of its standard error; empty if it inherited the agent's.
     std::string stderr_tail() const;
@@ -35,8 +35,8 @@ private:
     std::optional<StreamRelay> err_;
 };
 
-/// Whether a stream of this rank is the user's terminal itself, whatever the output options say:
-/// the rank also has the terminal as its standard input (--attach).
+/// Whether a stream of this rank is the user's terminal itself, with any output options: the rank
+/// also has the terminal as its standard input (--attach).
 bool is_at_terminal(const WorkerSpec& spec, Stream stream, int rank);
 
 /// Connects the output of a round's workers as planned; exists while they are being started. Runs
@@ -69,7 +69,7 @@ private:
     const OutputPlan& plan_;
     const WorkerSpec& spec_;
     const RoundPlan& round_;
-    /// Observes the standard output of rank 0 if steps are to be found in it.
+    /// Gets the standard output of rank 0 if steps are to be found in it.
     StreamRelay::Observer on_progress_output_;
     bool is_on_terminal_;
     std::shared_ptr<LogFile> filtered_out_;

@@ -39,10 +39,10 @@ public:
     int worker_end() const;
     void close_worker_end();
 
-    /// The writer has room again.
+    /// Call when the writer has room again.
     void resume();
 
-    /// The worker is gone: reads what the pipe contains now, then closes it.
+    /// Call when the worker has ended: reads what the pipe contains now, then closes it.
     void finish();
 
     /// The last bytes, at most limits::max_stderr_tail_bytes.

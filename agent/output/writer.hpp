@@ -14,9 +14,9 @@ namespace ddprun::agent {
 
 class Console;
 
-/// The thread that writes to the console and to log files, so that a terminal that is stopped, a
-/// pipe without a reader or a disk that hangs never stops the agent. Bytes are written in the order
-/// in which they were queued.
+/// The thread that writes to the console and to log files. The agent never waits for a terminal
+/// that is stopped, a pipe without a reader or a disk that hangs. Bytes are written in the order in
+/// which they were queued.
 class Writer {
 public:
     /// `on_room` is posted to `agent` when a full backlog is half empty again.
@@ -40,7 +40,7 @@ public:
     /// Queues other work that may block.
     void run(std::function<void()> job);
 
-    /// For later work of a sink; both belong to the thread.
+    /// The thread's loop, for later work of a sink. Used on that thread only.
     boost::asio::io_context& queue();
     Console& console();
 

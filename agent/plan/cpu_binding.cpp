@@ -25,7 +25,7 @@ CpuList numbers_of(const std::vector<Cpu>& cpus) {
     return list;
 }
 
-/// A GPU, or without GPUs a worker, that shares a NUMA node with others, in order. `exclusive` and
+/// A GPU, or without GPUs a worker, and its position among those on its NUMA node. `exclusive` and
 /// `core-complex` divide the node among them, so the share of one does not depend on how many
 /// workers are started.
 struct Seat {
@@ -75,7 +75,7 @@ public:
         return sorted;
     }
 
-    /// By number.
+    /// The CPUs of a node, sorted by number.
     std::vector<Cpu> on_node(int node) const {
         return those([node](const Cpu& cpu) { return cpu.node == node; });
     }
@@ -87,7 +87,7 @@ public:
                 return cpu.node == node;
             });
         if (any == machine_.cpus.end()) return {};
-        // Whole nodes: a node that spans sockets belongs to the socket of its first CPU.
+        // Takes whole nodes: a node that spans sockets belongs to the socket of its first CPU.
         std::set<int> nodes;
         std::set<int> seen;
         for (const auto& cpu : machine_.cpus)
@@ -121,7 +121,7 @@ public:
         for (const auto& [cache, cpus] : by_cache)
             complexes.push_back(numbers_of(cpus));
         if (complexes.empty()) return {};
-        // Those with most allowed CPUs come first.
+        // The complexes with the most allowed CPUs come first.
         std::stable_sort(complexes.begin(), complexes.end(), [](const auto& a, const auto& b) {
             return a.size() > b.size();
         });
@@ -201,7 +201,7 @@ private:
         return spread();
     }
 
-    /// Empty when the node of one of them is unknown.
+    /// The nodes of the GPUs; empty when one of them is unknown.
     std::vector<int> nodes_of(const std::vector<Gpu>& gpus) const {
         std::vector<int> nodes;
         for (const auto& gpu : gpus) {

@@ -66,7 +66,7 @@ StreamRoute route_of(const OutputPlan& plan, Stream stream, int local_rank, int 
 }
 
 int descriptors_needed(const OutputPlan& plan, int worker_count) {
-    // Measured: 29, and a few more while a worker is started.
+    // Measured: 29 descriptors, and a few more while a worker is started.
     constexpr int of_agent = 36;
     constexpr int of_worker = 3;
     int needed = of_agent + of_worker * worker_count + (plan.progress_pattern.empty() ? 0 : 1);

@@ -57,7 +57,7 @@ struct OutputPlan {
 
     LogFormat format = LogFormat::text;
     std::string prefix = "[${role_name}${local_rank}]:";
-    /// The prefix is for everything on the console, not only for teed output.
+    /// The prefix is added to everything on the console, not only to teed output.
     bool prefixes_everything = false;
 
     /// An absolute path; empty: no files.
@@ -114,7 +114,7 @@ struct LogPlace {
 
 /// A round's folder on this node.
 struct LogFolder {
-    /// Empty: nothing is written to files.
+    /// Empty: there are no files.
     std::string path;
     LogLayout layout = LogLayout::ddprun;
 

@@ -58,7 +58,7 @@ struct Topology {
     /// The CPUs that this process may use: its affinity mask, possibly narrowed by a cpuset, Slurm
     /// or taskset.
     CpuList allowed;
-    /// In the order in which a program that sees all of them counts them.
+    /// In the order in which a program with access to all of them counts them.
     std::vector<Gpu> gpus;
 
     bool operator==(const Topology&) const = default;
@@ -68,8 +68,8 @@ struct Topology {
 /// torch, else CUDA_VISIBLE_DEVICES.
 const char* visible_variable(const std::map<std::string, std::string>& environment);
 
-/// What CUDA would make of a CUDA_VISIBLE_DEVICES on a machine with `gpu_count` GPUs: the list ends
-/// before the first entry that it does not know; an entry given twice makes it empty. UUIDs are
+/// The entries that CUDA would use of a CUDA_VISIBLE_DEVICES on a machine with `gpu_count` GPUs:
+/// the list ends before the first invalid entry; an entry given twice makes it empty. UUIDs are
 /// assumed to exist. MIG devices are parts of a GPU, so there may be more of them than GPUs.
 std::vector<std::string> visible_devices(std::string_view variable, int gpu_count);
 

@@ -245,7 +245,7 @@ std::vector<std::string> parked_arguments(
     auto arguments = worker_arguments(spec, plan, local_rank);
     const auto mode = arguments.begin() + python_words + 2;
     *mode = "--parked";
-    // The script, or -m and the module: later words are added with the place.
+    // The script, or -m and the module: later words are added when the worker gets its place.
     const auto count = *(mode + 1) == "-m" ? 2 : 1;
     arguments.erase(std::min(mode + 1 + count, arguments.end()), arguments.end());
     return arguments;

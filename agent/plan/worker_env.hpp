@@ -55,8 +55,8 @@ struct WorkerSpec {
     std::string role = "default";
     /// CPUs by local rank (--numa-binding); a worker that is not listed is not bound.
     std::vector<CpuBinding> bindings;
-    /// Each worker sees only one GPU, as its first: LOCAL_RANK is 0, and CUDA_VISIBLE_DEVICES (and
-    /// HIP_VISIBLE_DEVICES if it has a value) has one entry.
+    /// Each worker has access to only one GPU, as its first: LOCAL_RANK is 0, and
+    /// CUDA_VISIBLE_DEVICES (and HIP_VISIBLE_DEVICES if it has a value) has one entry.
     bool has_virtual_local_rank = false;
     /// Why the launcher chose this Python; empty for a program.
     std::string python_origin;
@@ -120,8 +120,8 @@ std::optional<int> attached_local_rank(const WorkerSpec& spec, const RoundPlan& 
 const std::string& worker_program(const WorkerSpec& spec, const RoundPlan& plan, int local_rank);
 
 /// argv of one worker, after the wrapper's argv if it has one. Every argument after the program's
-/// name is expanded by torchrun's template: `$local_rank` and `${local_rank}` become the number,
-/// `$$` becomes `$`, any other `$` stays; but `${rank}` and `${group_rank}` are known too.
+/// name is expanded like torchrun's template: `$local_rank` and `${local_rank}` become the number,
+/// `$$` becomes `$`, any other `$` stays. In addition, `${rank}` and `${group_rank}` are expanded.
 std::vector<std::string> worker_arguments(
     const WorkerSpec& spec, const RoundPlan& plan, int local_rank);
 
@@ -135,7 +135,7 @@ std::vector<std::string> parked_environment(
 /// The variables that `parked_environment` leaves out.
 std::vector<std::string> identity_variables();
 
-/// The only GPU that a worker with a virtual local rank sees: its entry of the node's list, or its
+/// The only GPU of a worker with a virtual local rank: its entry of the node's list, or its
 /// number when there is no list.
 std::string own_device(const WorkerSpec& spec, int local_rank);
 

@@ -23,7 +23,7 @@
 #include <utility>
 
 // Boost.Process v2 is used for reaping only; its function bodies are compiled here, once.
-// CMakeLists.txt adds what it needs and Boost 1.81 forgets to include.
+// CMakeLists.txt adds a header that Boost 1.81 does not include itself.
 namespace ddprun::agent {
 namespace {
 

@@ -18,8 +18,8 @@ namespace ddprun::agent {
 /// A started process: forwards signals to it, and reports how it ended.
 ///
 /// Waits for exactly this pid (on a pidfd, or without one with a thread) and reaps it, then calls
-/// `on_exit` once. A signal is sent through the pidfd, or to a process that is not yet reaped, so
-/// it can never hit a later process with the same number. Destroying a Child neither kills nor
+/// `on_exit` once. A signal is sent through the pidfd, or only while the process is not yet reaped.
+/// So it can never hit a later process with the same number. Destroying a Child neither kills nor
 /// waits; if it is destroyed early, `OrphanReaper` reaps the zombie. Used on the agent's thread
 /// only.
 class Child {
@@ -37,13 +37,13 @@ public:
     pid_t pid() const;
     bool has_exited() const;
 
-    /// Signals only the process itself. Returns false when it is gone.
+    /// Signals only the process itself. Returns false when it has ended.
     bool signal_leader(int signal);
     /// Signals every descendant of this process that is in the child's session now, even if the
     /// leader is gone. Returns the number of these processes.
     int signal_session(int signal);
-    /// Sends SIGKILL to both, first to the processes below the leader: when the leader dies, they
-    /// move and then belong to the leftovers.
+    /// Sends SIGKILL to the leader and its session, first to the processes below the leader: when
+    /// the leader dies, they get another parent and belong to the leftovers.
     void kill_session();
 
 private:

@@ -15,7 +15,7 @@ namespace ddprun::agent {
 
 struct ExitWaiter::Shared {
     std::mutex mutex;
-    /// Null when the owner is gone; the loop may be gone too.
+    /// Null when the owner has ended; the loop may have ended too.
     boost::asio::io_context* io = nullptr;
     std::function<void()> on_ended;
 };

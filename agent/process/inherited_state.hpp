@@ -9,9 +9,9 @@
 
 namespace ddprun::agent {
 
-/// The state with which `ddprun` was started and which it changes for its own use. Captured first
-/// in main, passed to the agent and restored in every worker, so that a worker sees the same state
-/// as if it had been started without ddprun.
+/// The state with which `ddprun` was started and which it changes for its own use. It is captured
+/// first in main, passed to the agent and restored in every worker, so that a worker starts with
+/// the same state as without ddprun.
 struct InheritedState {
     sigset_t mask{};
     sigset_t ignored{};
@@ -22,7 +22,7 @@ struct InheritedState {
 
     bool ignores(int signal) const { return sigismember(&ignored, signal) == 1; }
 
-    /// Whether ddprun must keep it ignored even if it would otherwise handle it: a hang-up under
+    /// Whether ddprun must keep ignoring a signal that it would otherwise handle: a hang-up under
     /// nohup.
     bool keeps_ignoring(int signal) const { return signal == SIGHUP && ignores(signal); }
 

@@ -32,7 +32,7 @@ constexpr unsigned close_range_cloexec = 4;
 constexpr rlim_t most_descriptors_tried = 1 << 20;
 constexpr std::string_view execute_step = "execute ";
 
-/// The step in which the child failed, for the text of the error. A failed `bind` is not fatal.
+/// The step in which the child failed, named in the error's text. A failed `bind` is not fatal.
 enum class Step : int { begin, place_descriptors, bind, execute };
 
 struct ChildFailure {
@@ -40,7 +40,7 @@ struct ChildFailure {
     int error_number;
 };
 
-/// A bit set of CPUs or NUMA nodes, in the kernel's words.
+/// A bit set of CPUs or NUMA nodes, as an array of the kernel's words.
 class Mask {
 public:
     void add(int number) {
@@ -75,7 +75,7 @@ struct ChildPlan {
 
 void report(const ChildPlan& plan, Step step) {
     const ChildFailure failure{step, errno};
-    // A pipe accepts so few bytes as a whole, or, if the parent is gone, not at all.
+    // The pipe accepts so few bytes as a whole; if the parent has ended, it accepts none.
     [[maybe_unused]] const auto written = ::write(plan.report, &failure, sizeof failure);
 }
 
@@ -94,7 +94,7 @@ void restore_dispositions(const InheritedState& start) {
 }
 
 bool place_descriptors(std::array<int, 3> source) {
-    // Moved out of the way first, so that no descriptor is overwritten before it was used.
+    // Descriptors are moved out of the way first, so that none is overwritten before it was used.
     for (int target = 0; target < first_foreign_descriptor; ++target) {
         auto& descriptor = source[static_cast<std::size_t>(target)];
         const bool is_in_the_way = descriptor >= 0 && descriptor < first_foreign_descriptor;
@@ -140,7 +140,7 @@ bool mark_listed_descriptors() {
     return true;
 }
 
-/// Marked instead of closed: the pipe of the error report must live until exec.
+/// Descriptors are marked, not closed: the pipe of the error report must live until exec.
 void close_the_rest_on_exec() {
     if (::syscall(SYS_close_range, first_foreign_descriptor, ~0U, close_range_cloexec) == 0) return;
     // The call is missing in kernels before 5.11, and refused by some containers' filters.

@@ -34,15 +34,15 @@ struct SpawnSpec {
     int standard_error = inherit;
     /// The initial signal mask, dispositions and limits.
     InheritedState start;
-    /// A parked process, and the socket to it, which the caller owns. It takes this place; if it
-    /// cannot, or if there is none, a process is started.
+    /// A parked process, and the socket to it, which the caller owns. The parked process becomes
+    /// this worker; if it cannot, or if there is none, a process is started.
     struct Parked {
         int gate;
         pid_t pid;
     };
     std::optional<Parked> parked = std::nullopt;
-    /// Its CPUs; without CPUs it runs wherever the agent may. If the system refuses the binding,
-    /// that is logged, and the process runs unbound.
+    /// The worker's CPUs; if there are none, it may run wherever the agent may. If the system
+    /// refuses the binding, that is logged, and the process runs unbound.
     CpuBinding binding;
 };
 

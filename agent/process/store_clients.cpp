@@ -116,8 +116,9 @@ bool add_table(const char* path, std::uint16_t port, SocketTable& table) {
     return bytes > 0;
 }
 
-/// Adds orphans to the processes to begin with, by worker. An orphan is a child of this process and
-/// belongs to the worker whose session it has. Returns false when one belongs to no worker.
+/// Adds each orphan to the processes of its worker, from which the search begins. An orphan is a
+/// child of this process and belongs to the worker whose session it has. Returns false when one
+/// belongs to no worker.
 bool add_orphans(const std::vector<int>& leaders, std::vector<std::vector<int>>& roots) {
     std::vector<int> children;
     if (!add_children(::getpid(), children)) return false;

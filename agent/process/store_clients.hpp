@@ -11,9 +11,9 @@ namespace ddprun::agent {
 /// Determines from /proc which of these workers, including their descendants, have a connection to
 /// `port`. Allocates, and may block on a process that calls exec. From any thread.
 ///
-/// A worker is reported as unconnected only if all descriptors of its processes could be read, they
-/// are in this process's network namespace, and two readings of the kernel's table contain none of
-/// its sockets.
+/// Three conditions must hold before a worker is reported as unconnected: all descriptors of its
+/// processes could be read, these are in this process's network namespace, and two readings of the
+/// kernel's table contain none of its sockets.
 control::StoreClients find_store_clients(
     int round, std::uint16_t port, const std::vector<int>& pids_by_local_rank);
 

@@ -15,11 +15,11 @@ class Terminal {
 public:
     Terminal();
 
-    /// The worker is gone: restores the modes.
+    /// Call when the worker has ended: restores the modes.
     void reset();
-    /// The worker is stopped, and the shell is about to take the terminal back.
+    /// Call when the worker is stopped, and the shell is about to take the terminal back.
     void hand_over();
-    /// The worker continues, with the modes that it had.
+    /// Call when the worker continues: restores the modes that it had.
     void take_back();
 
 private:

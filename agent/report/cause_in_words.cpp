@@ -184,8 +184,8 @@ bool begins_with_class(std::string_view line) {
 
 constexpr std::string_view traceback = "Traceback (most recent call last):";
 
-/// The following traceback is of a thread, or of an object's destructor: the program continues, or
-/// ends for another reason.
+/// The traceback that follows belongs to a thread, or to an object's destructor: the program
+/// continues, or ends for another reason.
 bool begins_aside(std::string_view line) {
     return line.starts_with("Exception ignored") || line.starts_with("Exception in thread") ||
            line.starts_with("Error in atexit");
@@ -270,7 +270,7 @@ std::string run_by(const std::string& python, const std::string& python_origin) 
 std::optional<ShownException> exception_in(const std::string& output) {
     using namespace cause_in_words_file;
     std::optional<ShownException> found;
-    // The line was written by PyTorch's hook, which sees only uncaught exceptions.
+    // The line was written by PyTorch's hook, which gets only uncaught exceptions.
     bool is_uncaught = false;
     std::string_view before;
     bool is_aside = false;

@@ -33,7 +33,7 @@ struct MachineFacts {
 
 /// Why a worker ended, as far as its exit status and the machine's facts show it.
 struct CauseInWords {
-    /// For the headline, when the facts are conclusive: "out of memory". Else empty.
+    /// The cause for the headline if the facts are conclusive: "out of memory". Otherwise empty.
     std::string brief;
     /// A sentence, with advice; empty when the end needs no explanation.
     std::string sentence;

@@ -40,7 +40,7 @@ struct Event {
     int group_world_size = 0;
     int round = -1;
     int restarts = 0;
-    /// Since the start of the agent.
+    /// Seconds since the start of the agent.
     std::int64_t total_seconds = 0;
     std::optional<std::int64_t> duration_ms;
     /// One line; empty: no error.

@@ -87,7 +87,7 @@ void show_worker(
     const bool has_run = worker.pid > 0 && worker.end.kind != WorkerEnd::Kind::not_executed;
     if (!is_said(how) && (has_run || !is_said(worker.message))) screen.row("how", how);
     if (worker.progress.is_known()) screen.row("progress", control::describe(worker.progress));
-    // The agent had no time to find the cause, or is older.
+    // The agent had no time to find the cause, or is of an older release.
     const auto why = worker.why.empty() ? cause_in_words(worker.end, {}).sentence : worker.why;
     if (!why.empty()) screen.row("why", why);
     if (!worker.message.starts_with(how) && !is_said(worker.message))

@@ -9,7 +9,7 @@
 
 namespace ddprun::agent {
 
-/// How the job ended, as far as one node knows: a value that failure_summary, report_json and
+/// How the job ended, from the data of one node: a value that failure_summary, report_json and
 /// torchrun_table put into words.
 struct JobReport {
     control::Outcome outcome = control::Outcome::succeeded;
@@ -41,7 +41,7 @@ struct JobReport {
     bool operator==(const JobReport&) const = default;
 };
 
-/// The server has decided the end for every node: not only this node is gone.
+/// True: the server has decided the end for every node. False: possibly only this node has ended.
 inline bool is_over(const JobReport& report) {
     return report.root_cause.has_value() || report.outcome == control::Outcome::succeeded;
 }

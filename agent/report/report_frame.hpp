@@ -34,7 +34,7 @@ public:
     /// Returns the output before and after a report. Bytes that may be the beginning of a mark are
     /// kept back.
     std::string append(std::string_view bytes);
-    /// Returns the kept bytes when nothing more comes.
+    /// Returns the kept bytes; call it at the end of the stream.
     std::string finish();
     const std::optional<FramedReport>& report() const { return report_; }
 

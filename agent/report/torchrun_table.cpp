@@ -71,8 +71,8 @@ std::string indented(std::string_view text) {
     return result;
 }
 
-/// The error message that torchrun would choose. What only the agent found does not belong in this
-/// row: the last lines of standard error were already on the screen.
+/// The error message that torchrun would choose. Facts that only the agent found are not part of
+/// this row: the last lines of standard error were already on the screen.
 std::string_view error_message_of(const control::WorkerFailure& worker) {
     switch (worker.from_error_file) {
         case control::WorkerFailure::FromErrorFile::none: return {};

@@ -10,22 +10,23 @@ namespace ddprun::agent {
 
 class WorkerProcesses;  // worker_processes.hpp
 
-/// The rank that has the standard input of `ddprun` (--attach), where it is one of this node: which
-/// signals it gets, as a TerminalInterrupts decides. Without --attach it has no effect. Lives on
+/// The rank that has the standard input of `ddprun` (--attach), if it runs on this node: passes it
+/// the signals that a TerminalInterrupts assigns to it. Without --attach it has no effect. Lives on
 /// the agent's thread; the references must outlive it.
 class AttachedRank {
 public:
-    /// `grace` is the job's.
+    /// `grace` is the job's, for the log.
     AttachedRank(const WorkerSpec& spec, Duration grace, WorkerProcesses& workers);
     AttachedRank(const AttachedRank&) = delete;
     AttachedRank& operator=(const AttachedRank&) = delete;
 
-    /// A round is about to start its workers: the log names the rank, once.
+    /// Called when a round is about to start its workers: logs once which rank is attached.
     void announce(const RoundPlan& plan);
-    /// Whether the signal was for the rank, which has got it then: a window that changes its size,
-    /// and a Ctrl-C that is not for the job. `is_stopping`: the round's workers are being stopped.
+    /// True: the signal was for the rank, and has been sent to it. These are a change of the window
+    /// size, and a Ctrl-C that is not for the job. `is_stopping`: the round's workers are being
+    /// stopped.
     bool take(int signal, bool is_stopping, Instant now);
-    /// Whether a worker's end is that of the rank by a Ctrl-C: it ends the job, too.
+    /// Whether this exit is the attached rank's death by a Ctrl-C: then the job ends too.
     bool ends_job(const RoundPlan& plan, int local_rank, const WorkerExit& exit) const;
 
 private:

@@ -11,7 +11,7 @@
 
 namespace ddprun::agent {
 
-/// Shared with the thread, which may outlive the object inside a call that never returns.
+/// Shared with the thread, which may outlive the owner inside a call that never returns.
 struct BlockingThread::State {
     explicit State(boost::asio::io_context& io) : agent(&io) {}
 
@@ -21,7 +21,7 @@ struct BlockingThread::State {
     }
 
     std::mutex mutex;
-    /// Null when answers are not awaited any more.
+    /// Null when answers are no longer awaited.
     boost::asio::io_context* agent;
     QueueThread thread;
 };

@@ -8,21 +8,21 @@
 
 namespace ddprun::agent {
 
-/// A thread for calls that may block on a disk: one that hangs must not stop the agent, nor its
-/// end. Work is done in order; its answer runs on the agent's thread.
+/// A thread for calls that may block on a disk: a call that hangs must stop neither the agent nor
+/// its end. Work is done in order; the answer of each piece runs on the agent's thread.
 class BlockingThread {
 public:
-    /// What the agent's thread does with the result; may be empty.
+    /// Uses the result on the agent's thread; may be empty.
     using Answer = std::function<void()>;
     using Work = std::function<Answer()>;
 
     explicit BlockingThread(boost::asio::io_context& agent);
-    /// Waits a moment for open work; a disk that hangs is left to itself.
+    /// Waits a moment for open work; after that a thread that hangs is abandoned.
     ~BlockingThread();
     BlockingThread(const BlockingThread&) = delete;
     BlockingThread& operator=(const BlockingThread&) = delete;
 
-    /// `work` must own what it uses: it may outlive this object.
+    /// `work` must own everything it uses: it may outlive this object.
     void post(Work work);
 
 private:

@@ -29,7 +29,7 @@ command::LastServer last_server(const RendezvousAccess& access) {
     return {server.to_string(), access.page_token()};
 }
 
-/// The local ranks of the workers that it has reached.
+/// Sends the signal, and returns the local ranks of the workers that it has reached.
 std::vector<int> pass(const command::SignalOrder& order, WorkerProcesses& workers) {
     std::vector<int> reached;
     for (const int local_rank : order.local_ranks)

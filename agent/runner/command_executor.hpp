@@ -23,19 +23,19 @@ class PostMortem;        // post_mortem.hpp
 class RendezvousAccess;  // rendezvous_access.hpp
 class WorkerProcesses;   // worker_processes.hpp
 
-/// Performs what `ddprunctl` asks of this agent, and logs it if it changes anything. A stop is
-/// posted to the agent, and so is what the server is to decide: that is replied to by `answer`.
-/// Lives on the agent's thread; workers are looked at on that of the post mortem.
+/// Performs the commands that `ddprunctl` sends to this agent, and logs those that change anything.
+/// A stop is posted to the agent, and so is a command that the server decides, whose reply comes by
+/// `answer`. Lives on the agent's thread; workers are sampled on the post mortem's thread.
 class CommandExecutor {
 public:
-    /// What commands ask and act on. All must outlive this object.
+    /// The objects that commands read and act on. All must outlive this object.
     struct Target {
         const AgentConfig& config;
-        /// How it reaches the server.
+        /// The connection to the server.
         const RendezvousAccess& access;
         WorkerProcesses& workers;
         PostMortem& post_mortem;
-        /// Asked only while commands are performed.
+        /// Called only while commands are performed.
         std::function<net::Driver<Agent>&()> agent;
     };
 
@@ -43,11 +43,11 @@ public:
     CommandExecutor(const CommandExecutor&) = delete;
     CommandExecutor& operator=(const CommandExecutor&) = delete;
 
-    /// As the server has answered a command that was passed on to it.
+    /// Replies with the server's answer to a command that was passed on to it.
     void answer(const Agent::AnswerCommand& answer);
 
 private:
-    /// Nothing: the reply comes later.
+    /// None: the reply comes later.
     std::optional<control::CommandReply> execute(const command::LocalCommands::Perform& order);
 
     Target target_;

@@ -20,45 +20,45 @@ namespace ddprun::agent {
 
 class RoundStores;  // round_stores.hpp
 
-/// The round that this node's workers are in, or were in last: what they are started with, and how
-/// they reach its store. Lives on the agent's thread; the references must outlive it.
+/// The round that this node's workers are in, or were in last: the plan that they are started with,
+/// and the address at which they reach its store. Lives on the agent's thread; the references must
+/// outlive it.
 class CurrentRound {
 public:
     struct Calls {
-        /// Each worker's way to its page, by local rank. `done_step`: that earlier rounds have
-        /// done.
+        /// Returns each worker's address of its page, by local rank. `done_step`: the last step
+        /// that earlier rounds have done.
         std::function<std::vector<std::string>(std::optional<std::uint64_t> done_step)>
             begin_channels;
-        /// Whether a members-only store can be reached. Never called from inside a function of this
-        /// class.
+        /// Called with the result of reaching a members-only store, never from inside a function of
+        /// this class.
         std::function<void(Agent::StoreChecked)> on_store_checked;
     };
 
-    /// The connections of this node's workers to a store.
+    /// The path of this node's workers to a store.
     struct StorePath {
-        /// Where they lead, as seen here.
+        /// The port to which they connect, as seen on this node.
         std::uint16_t port = 0;
-        /// What the agent that has the store takes this node's streams to come from; empty: there
-        /// is no tunnel.
+        /// The name that the store's agent uses for this node's streams; empty: there is no tunnel.
         std::string tunnel;
     };
 
-    /// `error_folder`: RoundPlan; on no page and in no message.
+    /// `error_folder`: see RoundPlan; it is secret: no page and no message contains it.
     CurrentRound(
         const AgentConfig& config, const Nonce& error_folder, RoundStores& stores, Calls calls);
     CurrentRound(const CurrentRound&) = delete;
     CurrentRound& operator=(const CurrentRound&) = delete;
 
-    /// `nonce` is the node's. A failure: the plan is there, but the workers could not reach their
+    /// `nonce` is the node's. After a failure the plan exists, but the workers cannot reach their
     /// store.
     Result<> begin(const Agent::SpawnWorkers& order, const Nonce& nonce);
 
     bool has_begun() const { return plan_.has_value(); }
     bool is(int round) const { return plan_ && plan_->assignment.round == round; }
-    /// Requires: a round has begun. It stays until the next one begins.
+    /// Requires: a round has begun. The plan is valid until the next one begins.
     const RoundPlan& plan() const { return *plan_; }
     int number() const { return plan_->assignment.round; }
-    /// `port`: where the store of this round is, if nothing else is known.
+    /// `port`: the port of this round's store, used unless this node has another one for it.
     StorePath store_path(int round, std::uint16_t port) const;
 
 private:
@@ -70,7 +70,7 @@ private:
     Calls calls_;
     NodeAddress address_;
     std::optional<RoundPlan> plan_;
-    /// As in StorePath.
+    /// See StorePath.
     std::string tunnel_;
 };
 

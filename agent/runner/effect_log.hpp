@@ -11,16 +11,16 @@
 
 namespace ddprun::agent {
 
-/// Writes the log line of an effect that is one (`Note...`); ignores all others.
+/// Writes the log line of a `Note...` effect; ignores all other effects.
 void log_effect(const Agent::Effect& effect, const AgentConfig& config);
 
-/// For the screen: the headline, and a row for each place in which ranks are.
+/// The text for the screen: the headline, and a row for each place in which ranks are.
 std::string hang_text(const Agent::NoteHang& hang);
 
-/// The round's workers are being started.
+/// Logs that the round's workers are being started.
 void log_round_started(const control::Assignment& assignment, int max_restarts);
 
-/// A rank of this node has the standard input of `ddprun`. `grace` is the job's.
+/// Logs that a rank of this node has the standard input of `ddprun`. `grace` is the job's.
 void log_attachment(const Attachment& attachment, Duration grace);
 
 }  // namespace ddprun::agent

@@ -116,7 +116,7 @@ void Election::read_access_and_repeat(Lease::Ask ask, Failure failure) {
         });
 }
 
-/// The first leader of a job is no news.
+/// Logs a change of the leader; the first leader of a job is not logged.
 void Election::note_leader(const std::string& endpoint, std::uint64_t epoch) {
     const auto before = std::exchange(noted_epoch_, epoch);
     if (before == epoch) return;

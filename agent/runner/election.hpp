@@ -17,26 +17,26 @@
 
 namespace ddprun::agent {
 
-/// Finds the job's leader in etcd, and makes this node's server a candidate where there is none.
+/// Finds the job's leader in etcd, and makes this node's server a candidate if there is no leader.
 /// The shell of witness::EtcdLease.
 ///
-/// Lives on the agent's thread. Hooks may be called from inside the functions.
+/// Lives on the agent's thread. The functions may call hooks before they return.
 class Election {
 public:
     struct Hooks {
         /// Answers to `seek`.
         std::function<void(Endpoint leader)> on_found;
         std::function<void(std::string reason)> on_not_found;
-        /// Makes this node's server listen, if it does not yet, and returns where others reach it;
-        /// `own_address` is this machine's on the way to etcd.
+        /// Makes this node's server listen, if it does not yet, and returns the address where
+        /// others reach it; `own_address` is this machine's address on the route to etcd.
         std::function<Result<Endpoint>(const std::string& own_address)> open_server;
-        /// Also an answer to `seek`: this node's server leads.
+        /// The other answer to `seek`: this node's server leads.
         std::function<void(const witness::EtcdLease::Elected&)> on_elected;
         std::function<void(std::uint64_t epoch, Instant until)> on_extended;
-        /// Answers `record`.
+        /// Answers to `record`.
         std::function<void(std::uint64_t number)> on_recorded;
         std::function<void(std::string reason)> on_deposed;
-        /// Answers `leave`.
+        /// Answers to `leave`.
         std::function<void()> on_released;
     };
 
@@ -47,13 +47,13 @@ public:
         std::string nonce,
         Hooks hooks);
 
-    /// `is_first_try`: since the connection to the last leader has ended.
+    /// `is_first_try`: this is the first call since the connection to the last leader ended.
     void seek(bool is_first_try);
     bool is_leading() const { return driver_.machine().is_leading(); }
-    /// Where other nodes reach this node's server; empty: it was no candidate yet.
+    /// The address where other nodes reach this node's server; empty: it was no candidate yet.
     const std::string& own_endpoint() const { return own_endpoint_; }
     void step_down(std::uint64_t epoch, std::uint64_t known_epoch);
-    /// A job has ended under this node's server.
+    /// Records that a job has ended under this node's server.
     void record(const coordinator::Record& record);
     void leave(bool is_job_over);
 
@@ -74,7 +74,7 @@ private:
     bool is_reading_ = false;
     Instant may_read_access_at_{};
     net::Driver<Lease> driver_;
-    /// Of the endpoint that this node's server was announced with.
+    /// The endpoint with which this node's server was announced.
     std::string own_endpoint_;
     std::uint64_t noted_epoch_ = 0;
 };

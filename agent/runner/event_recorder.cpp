@@ -25,7 +25,7 @@ void EventRecorder::assigned(const control::Assignment& assignment, Instant now)
     auto met = event(Event::State::rendezvous, now);
     met.duration_ms = milliseconds(now - waits_since_);
     file_.write(std::move(met));
-    // Ranks come with the rendezvous' answer.
+    // The ranks are known once the rendezvous has answered.
     auto ranked = event(Event::State::assign_worker_ranks, now);
     ranked.duration_ms = 0;
     file_.write(std::move(ranked));
@@ -68,7 +68,7 @@ Event EventRecorder::event(Event::State state, Instant now) const {
     event.run_id = config_.join.run_id;
     event.role = config_.worker.role;
     event.host = config_.join.node.host;
-    // The last part of the path, as torchelastic has it.
+    // Only the last part of the path, as in torchelastic.
     event.entry_point = config_.worker.program.substr(config_.worker.program.rfind('/') + 1);
     event.total_seconds = milliseconds(now - began_at_) / 1000;
     if (!assignment_) return event;

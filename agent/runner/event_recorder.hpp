@@ -13,15 +13,15 @@
 
 namespace ddprun::agent {
 
-/// Turns what the runner does into torchelastic's events. Lives on the agent's thread.
+/// Writes torchelastic's events for the steps of the runner. Lives on the agent's thread.
 class EventRecorder {
 public:
     EventRecorder(const AgentConfig& config, Instant now);
 
-    /// The node has its place in a round.
+    /// The node was assigned its place in a round.
     void assigned(const control::Assignment& assignment, Instant now);
     void worker_started(int local_rank, int pid, Instant now);
-    /// `is_expected`: after it was asked to stop.
+    /// `is_expected`: the worker succeeded, or was being stopped.
     void worker_ended(int local_rank, const WorkerExit& exit, bool is_expected, Instant now);
     /// The round is over for this node, and it waits for the next one.
     void round_left(Instant now);

@@ -21,14 +21,14 @@ void FailureExplainer::explain(const Agent::ExplainFailure& order, const WorkerG
     const auto& plan = sources_.round.plan();
     PostMortem::Death death;
     death.error_file = error_file_path(sources_.config.worker, plan, order.local_rank);
-    // Beside the log files it is kept, and named in the report.
+    // An error file beside the log files is kept, and named in the report.
     death.keeps_error_file = !plan.logs.is_none();
     if (group != nullptr) {
         const auto& worker = group->worker(order.local_rank);
         death.pid = worker.pid();
         if (worker.exit()) death.end = to_worker_end(*worker.exit());
     }
-    // As Python ends after an exception.
+    // Python exits with 1 after an uncaught exception, whose text went to the terminal unread.
     const bool has_unseen_error = death.end.kind == control::WorkerEnd::Kind::exited &&
                                   death.end.value == 1 && ::isatty(STDERR_FILENO) == 1;
     Known known{
@@ -42,7 +42,7 @@ void FailureExplainer::explain(const Agent::ExplainFailure& order, const WorkerG
         });
 }
 
-/// The file that the worker's standard error goes to; empty: none.
+/// The file that gets the worker's standard error; empty: none.
 std::string FailureExplainer::error_log_of(int local_rank) const {
     const auto& config = sources_.config;
     const auto& plan = sources_.round.plan();
@@ -64,7 +64,7 @@ void FailureExplainer::answer(
     on_explained_(std::move(explained));
 }
 
-/// Takes the finding's cause.
+/// Combines all facts; moves the cause out of the finding.
 Agent::FailureExplained FailureExplainer::explanation(
     const Agent::ExplainFailure& order, const Known& known, PostMortem::Finding& finding) {
     Agent::FailureExplained explained{order.round, order.local_rank, "", "", false};
@@ -83,7 +83,7 @@ Agent::FailureExplained FailureExplainer::explanation(
     return explained;
 }
 
-/// Where there is no cause yet: what often ends a Python worker at once.
+/// If no cause is known yet: looks for a missing module, which often ends a Python worker at once.
 void FailureExplainer::explain_by_python(
     Agent::FailureExplained& explained, bool has_unseen_error) const {
     const auto& worker = sources_.config.worker;
@@ -95,7 +95,8 @@ void FailureExplainer::explain_by_python(
               : missing_module(explained.details, worker.program, origin);
 }
 
-/// As the machine chooses: the first, unless it is a secondary failure and this one is not.
+/// Keeps the file of the worker that FailureReport will choose: the first one, unless that is a
+/// secondary failure and this one is not.
 void FailureExplainer::keep_original(int local_rank, PostMortem::Finding& finding) {
     if (!finding.report) return;
     const auto& assignment = sources_.round.plan().assignment;

@@ -15,9 +15,9 @@ namespace ddprun::agent {
 class CurrentRound;     // current_round.hpp
 class WorkerProcesses;  // worker_processes.hpp
 
-/// Answers an `ExplainFailure`: puts together what the files of a dead worker, its output and its
-/// page say, and keeps the error file that may become the parent's. Lives on the agent's thread;
-/// the files are read on that of the post mortem.
+/// Answers an `ExplainFailure`: combines the facts in a dead worker's files, output and page, and
+/// keeps the error file that may become the parent's. Lives on the agent's thread; files are read
+/// on the post mortem's thread.
 class FailureExplainer {
 public:
     /// All must outlive this object.
@@ -26,7 +26,7 @@ public:
         const CurrentRound& round;
         const WorkerProcesses& workers;
         PostMortem& post_mortem;
-        /// What the worker's page shows.
+        /// Returns the progress in the worker's page.
         std::function<control::WorkProgress(int local_rank)> progress_of;
     };
     /// Never called from inside a function of this class.
@@ -36,22 +36,22 @@ public:
     FailureExplainer(const FailureExplainer&) = delete;
     FailureExplainer& operator=(const FailureExplainer&) = delete;
 
-    /// `group`: the machine's; none: it has no workers. Requires: a round has begun.
+    /// `group` is the agent's; null: it has no workers. Requires: a round has begun.
     void explain(const Agent::ExplainFailure& order, const WorkerGroup* group);
 
-    /// The error file of the worker that the cause names, byte for byte; empty: there is none,
-    /// or the worker is another node's.
+    /// The unchanged error file of the worker that the cause names; empty: there is none, or the
+    /// worker belongs to another node.
     std::string original_of(const std::optional<control::Cause>& cause) const;
 
 private:
-    /// What was known of a worker before its files were read.
+    /// Facts about a worker that are collected before its files are read.
     struct Known {
-        /// The error file, if it stays; empty: it does not.
+        /// The error file, if it is kept; empty: it is not.
         std::string kept_error_file;
-        /// Where its standard error is written to; empty: to no file.
+        /// The file that gets its standard error; empty: there is none.
         std::string log_file;
         control::WorkProgress progress;
-        /// What it may have written was not read.
+        /// The worker may have written an error to the terminal, which was not read.
         bool has_unseen_error = false;
     };
     /// The error file that may become the parent's.

@@ -30,7 +30,7 @@ using Answer = AgentInterface::HealthChecked::Answer;
 constexpr int unfit_code = 1;
 constexpr int passes_at_once = 16;
 
-/// What stays open until the outcome of the command's start is known.
+/// Descriptors that stay open until the outcome of the command's start is known.
 struct CommandEnds {
     Descriptor input;
     Descriptor output;
@@ -43,7 +43,7 @@ AgentInterface::HealthChecked health_answer(const WorkerExit& exit, const std::s
     if (exit.is_success()) return {Answer::fit, {}};
     const auto* exited = std::get_if<WorkerExit::Exited>(&exit.how());
     const int code = exited != nullptr ? exited->code : 0;
-    // Python ends with 1 as well when it does not find a module.
+    // Python also exits with 1 when it does not find a module.
     if (code == unfit_code && line.empty())
         return {Answer::unknown, "the command " + exit.describe() + " and wrote no reason"};
     if (code == unfit_code) return {Answer::unfit, line};
@@ -104,8 +104,8 @@ void HealthHook::run(AgentInterface::CheckHealth::Reason reason) {
         });
 }
 
-/// What does not end in time is killed, and what does not die of that either hangs in the kernel:
-/// often in a device that the workers would use.
+/// A process that does not end in time is killed. If SIGKILL does not end it, it hangs in the
+/// kernel, often in a device that the workers would use.
 void HealthHook::limit_time(Duration limit) {
     timer_.expires_after(limit);
     timer_.async_wait([this, limit](const boost::system::error_code& ec) {
@@ -161,10 +161,10 @@ void HealthHook::read() {
         });
 }
 
-/// What is there now, up to a bound. Only the first line is kept; the rest is read so that it does
-/// not block.
+/// Reads the available output, up to a bound. Only the first line is kept; the rest is read so that
+/// the command does not block.
 void HealthHook::take_output() {
-    // Others wait for this thread, however fast the command writes.
+    // Bounded, since other work waits for this thread while the command writes.
     for (int pass = 0; pass < passes_at_once && output_.is_open(); ++pass) {
         const auto count = ::read(output_.native_handle(), buffer_.data(), buffer_.size());
         if (count < 0) return;

@@ -20,24 +20,24 @@
 
 namespace ddprun::agent {
 
-/// Runs the command of --health-check by `/bin/sh -c`, in a session of its own, with the workers'
+/// Runs the command of --health-check by `/bin/sh -c`, in its own session, with the workers'
 /// environment and DDPRUN_HEALTH_REASON. Its standard output is read here, its standard error is
-/// ddprun's. What is left of its session is killed when it ends or its time is over. Lives on the
-/// agent's thread.
+/// ddprun's. When it ends or its time is over, all processes left in its session are killed. Lives
+/// on the agent's thread.
 class HealthHook {
 public:
     using OnAnswer = std::function<void(AgentInterface::HealthChecked)>;
 
-    /// `config` and `start` must outlive it.
+    /// `config` and `start` must outlive this object.
     HealthHook(
         boost::asio::io_context& io,
         const AgentConfig& config,
         const InheritedState& start,
         OnAnswer on_answer);
 
-    /// Requires: there is a command, and the check before has been answered.
+    /// Requires: there is a command, and the previous check has been answered.
     void run(AgentInterface::CheckHealth::Reason reason);
-    /// That nothing else may wait for.
+    /// The running command, for which no other code may wait.
     std::optional<pid_t> pid() const;
 
 private:
@@ -58,20 +58,20 @@ private:
     boost::asio::steady_timer timer_;
     boost::asio::posix::stream_descriptor output_;
     std::array<char, 4096> buffer_{};
-    /// Of its output; longer ones are cut.
+    /// The first line of the output; a longer one is cut.
     std::string first_line_;
     bool has_first_line_ = false;
-    /// Of the newest check: an outcome of an older one may come late.
+    /// The number of the newest check: an outcome of an older one may come late.
     int number_ = 0;
     bool is_running_ = false;
-    /// Its time is over, and it has been killed.
+    /// The time limit has passed, and the command was killed.
     bool is_late_ = false;
     std::optional<Child> child_;
-    // Last: its thread ends first. There is none before the first check.
+    // Last member, so that its thread ends first. Empty before the first check.
     std::optional<Spawner> spawner_;
 };
 
-/// How an exit is understood. `output`: the first line of its standard output.
+/// Interprets an exit. `output`: the first line of the command's standard output.
 AgentInterface::HealthChecked health_answer(const WorkerExit& exit, const std::string& output);
 
 }  // namespace ddprun::agent

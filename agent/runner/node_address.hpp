@@ -8,19 +8,19 @@
 
 namespace ddprun::agent {
 
-/// How other nodes and their workers reach this one.
+/// The address at which other nodes and their workers reach this node.
 class NodeAddress {
 public:
-    /// `own_name_problem`: AgentConfig.
+    /// `own_name_problem`: see AgentConfig.
     explicit NodeAddress(std::string own_name_problem)
         : own_name_problem_(std::move(own_name_problem)) {}
 
-    /// Where other nodes reach this one. A node that hosts the server connects to it over the
-    /// loopback: the route to a neighbour shows which of its addresses the others use.
+    /// The address at which other nodes reach this one. A node that hosts the server connects to it
+    /// over the loopback interface, so the route to a neighbour shows which address the others use.
     static std::string towards(const control::Assignment& assignment, std::string own);
 
-    /// For GLOO_SOCKET_IFNAME: the interface that has `node_addr`, where Gloo would choose one that
-    /// other nodes do not reach; logged once. Empty: Gloo chooses well by itself, or nothing better
+    /// For GLOO_SOCKET_IFNAME: the interface that has `node_addr`, if Gloo would choose one that
+    /// other nodes cannot reach; logged once. Empty: Gloo's own choice is right, or no better one
     /// is known.
     std::string gloo_interface(const std::string& node_addr);
 

@@ -33,7 +33,7 @@ std::string in_mib(std::uint64_t bytes) {
 
 }  // namespace
 
-/// Kept by the reads that are pending, so that what an import has left running in it can still
+/// Kept by the pending reads, so that threads or processes that an import left running can still
 /// write.
 struct ParkedWorkers::Process {
     explicit Process(boost::asio::io_context& io) : gate(io), output(io) {}
@@ -43,10 +43,10 @@ struct ParkedWorkers::Process {
     std::array<char, limits::max_parking_report_bytes> chunk{};
     std::array<char, limits::max_parking_report_bytes> report_chunk{};
     std::string report;
-    /// The end of its output.
+    /// The last part of its output.
     std::string tail;
     std::optional<Child> child;
-    /// It has ended before it was settled.
+    /// Set if it ended before `settle`.
     std::optional<WorkerExit> exit;
     std::shared_ptr<OnExit> on_exit = std::make_shared<OnExit>();
 };
@@ -97,7 +97,7 @@ void ParkedWorkers::start(int local_rank) {
     auto spec = spec_of_(local_rank);
     spec.standard_input = gate[1];
     spec.standard_output = spec.standard_error = output[1];
-    // Open until the outcome of its start is known.
+    // Kept open until the outcome of the start is known.
     const auto its_ends = std::make_shared<std::array<Descriptor, 2>>(
         std::array{Descriptor{gate[1]}, Descriptor{output[1]}});
     if (output[1] < 0 || !send_texts(gate[0], identity_variables(), {}))
@@ -124,7 +124,7 @@ void ParkedWorkers::on_spawned(int local_rank, const Held& process, const Result
                 (process->tail.empty() ? "" : ": " + printable(process->tail))});
     };
     auto child = Child::watch(io_, *pid, [on_exit = process->on_exit](WorkerExit exit) {
-        // It may hold its own process.
+        // Moved out first, since the callback may own the object that holds it.
         const auto call = std::exchange(*on_exit, nullptr);
         if (call) call(std::move(exit));
     });
@@ -143,7 +143,7 @@ void ParkedWorkers::read_report(int local_rank, const Held& process) {
     process->gate.async_read_some(
         boost::asio::buffer(process->report_chunk),
         [this, local_rank, process](const boost::system::error_code& ec, std::size_t size) {
-            // Its end is seen by its exit.
+            // The end of the process is reported by its exit, not here.
             if (ec) return;
             process->report.append(process->report_chunk.data(), size);
             if (process->report.ends_with('\n')) return on_report(local_rank, process);

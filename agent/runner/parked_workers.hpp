@@ -21,7 +21,7 @@ namespace ddprun::agent {
 /// The node's parked processes: the shell of `Parked`. Lives on the agent's thread.
 class ParkedWorkers {
 public:
-    /// How the one of a local rank is started, but for its standard streams.
+    /// Returns how to start the process of a local rank, without its standard streams.
     using SpecOf = std::function<SpawnSpec(int local_rank)>;
     using OnExit = std::function<void(WorkerExit)>;
 
@@ -34,10 +34,10 @@ public:
     void step_seen() { machine_.post(Parked::StepSeen{}); }
     void round_ended() { machine_.post(Parked::RoundEnded{}); }
 
-    /// The process for this local rank, if one waits; followed by `settle`.
+    /// The process parked for this local rank, if there is one; `settle` must follow.
     std::optional<SpawnSpec::Parked> take(int local_rank);
-    /// `pid`: which process has the place; 0: none. Where it is the one that waited, the process
-    /// itself, whose end is reported to `on_exit`.
+    /// `pid`: the process that got the place; 0: none. If it is the parked one, returns its Child,
+    /// whose end is reported to `on_exit`.
     std::optional<Child> settle(int local_rank, pid_t pid, OnExit on_exit);
 
     std::vector<pid_t> pids() const;

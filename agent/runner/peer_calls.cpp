@@ -19,10 +19,10 @@ namespace ddprun::agent {
 namespace peer_calls {
 namespace {
 
-/// Empty where calls are not encrypted.
+/// Empty if calls are not encrypted.
 using Session = std::optional<tls::Session>;
 
-// Sockets and sessions are the caller's, whose frame waits for the end.
+// The coroutines below refer to sockets and sessions of their caller, whose frame waits for them.
 
 boost::asio::awaitable<bool> write(net::Tcp::socket& socket, std::string bytes) {
     if (bytes.empty()) co_return true;
@@ -31,7 +31,7 @@ boost::asio::awaitable<bool> write(net::Tcp::socket& socket, std::string bytes) 
     co_return !ec;
 }
 
-/// What comes next, inside the encryption; false at the end.
+/// Reads and decrypts the next bytes; false at the end.
 boost::asio::awaitable<bool> read_some(
     net::Tcp::socket& socket, Session& session, std::string& text) {
     std::array<char, 1024> chunk{};
@@ -47,7 +47,8 @@ boost::asio::awaitable<bool> read_some(
     co_return co_await write(socket, session->take_output()) && goes_on;
 }
 
-/// A line that was read to its end, without it. Empty: the end came first, or too much came.
+/// Reads one line, and returns it without its line feed. Empty: the connection ended first, or the
+/// line is too long.
 boost::asio::awaitable<std::string> read_line(net::Tcp::socket& socket, Session& session) {
     std::string text;
     while (co_await read_some(socket, session, text))
@@ -55,7 +56,7 @@ boost::asio::awaitable<std::string> read_line(net::Tcp::socket& socket, Session&
     co_return std::string{};
 }
 
-/// Proves the secret and has it proved, then writes the line.
+/// Does the handshake, in which both sides prove the secret, then writes the line.
 boost::asio::awaitable<bool> say(net::Tcp::socket& socket, Session& session, std::string line) {
     if (!session) co_return co_await write(socket, std::move(line));
     std::string text;
@@ -110,7 +111,7 @@ struct PeerCalls::State {
     peer_calls::Session session_towards(const Nonce& callee);
 };
 
-/// A session is used while its caller is known, which is as long as this.
+/// The session refers to this object, which outlives it.
 peer_calls::Session PeerCalls::State::session_of_caller() {
     if (!secrets) return std::nullopt;
     return tls::Session::for_server([this, callee = own_nonce()](std::string_view identity) {
@@ -183,7 +184,7 @@ void PeerCalls::answer(int caller, const std::optional<PeerAnswer>& answer) {
     auto& socket = found.mapped()->socket;
     auto& session = found.mapped()->session;
     if (answer) {
-        // An empty socket takes one short line at once; a caller whose socket does not is gone.
+        // An empty socket buffer takes one short line at once; if it does not, the caller is gone.
         auto line = encode(*answer);
         if (session) {
             session->send(line);

@@ -17,8 +17,8 @@
 
 namespace ddprun::agent {
 
-/// `peer_port` and the connections to those of others: carries one line each way
-/// (supervise/FORMAT.md), what it means is decided by the machine. No call lasts longer than its
+/// Listens on `peer_port` and calls other nodes' peer ports. Each call carries one line each way
+/// (supervise/FORMAT.md), whose meaning the agent machine decides. No call lasts longer than its
 /// answer timeout. Lives on the agent's thread.
 class PeerCalls {
 public:
@@ -28,8 +28,8 @@ public:
         std::function<void(int ask, std::optional<PeerAnswer> answer)> on_answered;
     };
 
-    /// With a secret every call is encrypted, with a key that only an agent with the nonce that is
-    /// called has too.
+    /// With a secret every call is encrypted. The key depends on the secret and on the callee's
+    /// nonce, so only the intended agent has it too.
     struct Security {
         tls::SecretSource secret;
         std::function<Nonce()> own_nonce;
@@ -44,11 +44,11 @@ public:
     PeerCalls(const PeerCalls&) = delete;
     PeerCalls& operator=(const PeerCalls&) = delete;
 
-    /// Takes the calls to this port, those of other users of this machine excepted.
+    /// Accepts calls on this port, except from other users of this machine.
     void listen(net::Tcp::acceptor acceptor);
-    /// A call came in. Of too many the one that has waited longest is closed.
+    /// Handles an incoming call. If there are too many, the one that has waited longest is closed.
     void take(net::Tcp::socket socket);
-    /// Of one that is gone meanwhile nothing comes.
+    /// Does nothing if the caller is gone.
     void answer(int caller, const std::optional<PeerAnswer>& answer);
     void ask(Neighbours::Ask ask);
 

@@ -24,9 +24,9 @@
 namespace ddprun::agent {
 namespace {
 
-/// A small file of the kernel, or one that a worker wrote: the first `most_bytes` of it. Nothing
-/// when it cannot be opened; empty for what is no regular file, or not one of `owner` if that is
-/// given, so that a pipe of that name is not waited for.
+/// Reads the first `most_bytes` of a small file of the kernel or of a worker. None if it cannot be
+/// opened. Empty if it is no regular file, or, if `owner` is given, not that user's: reading must
+/// not block on a pipe of that name.
 std::optional<std::string> read_file(
     const std::string& path,
     std::size_t most_bytes,
@@ -60,7 +60,7 @@ std::optional<std::uint64_t> count_oom_kills(const MemoryCgroup& cgroup) {
     return oom_kill_count(read_kernel_file(cgroup.folder + name));
 }
 
-/// A limit further up holds too: a pod's, a Slurm job's.
+/// A limit of a parent cgroup applies too, e.g. a pod's or a Slurm job's.
 std::optional<std::uint64_t> tightest_limit(const MemoryCgroup& cgroup) {
     const auto* name = cgroup.version == 2 ? "/memory.max" : "/memory.limit_in_bytes";
     std::optional<std::uint64_t> tightest;
@@ -81,7 +81,7 @@ std::optional<MachineFacts::SharedMemory> look_at_shared_memory() {
         static_cast<std::uint64_t>(about.f_bavail) * about.f_frsize};
 }
 
-/// The log numbers processes as the machine does; a container's workers have other numbers there.
+/// The kernel's log has the machine's process numbers; a container's workers have other numbers.
 bool has_machine_pids() {
     constexpr ino_t first_pid_namespace = 0xEFFFFFFC;
     struct stat about {};
@@ -92,7 +92,7 @@ void read_kernel_log(int log, int pid, MachineFacts& facts) {
     std::array<char, 8 * 1024> record{};
     for (std::size_t count = 0; count < limits::max_kernel_log_records; ++count) {
         const auto size = ::read(log, record.data(), record.size());
-        // Records that were overwritten before they were read.
+        // Some records were overwritten before they were read.
         if (size < 0 && errno == EPIPE) continue;
         if (size <= 0) return;
         const std::string_view text(record.data(), static_cast<std::size_t>(size));
@@ -107,8 +107,8 @@ void read_kernel_log(int log, int pid, MachineFacts& facts) {
 
 }  // namespace
 
-/// Looks at the machine before and after a worker's death: the memory cgroup's counters, the
-/// kernel's log where it may be read, /dev/shm. Every call may block. From any thread.
+/// Reads machine facts before and after a worker's death: the memory cgroup's counters, the
+/// kernel's log if it may be read, /dev/shm. Every call may block. From any thread.
 class MachineWatch {
 public:
     MachineWatch() = default;
@@ -116,9 +116,9 @@ public:
     MachineWatch(const MachineWatch&) = delete;
     MachineWatch& operator=(const MachineWatch&) = delete;
 
-    /// A round's workers are about to start: from here on is counted.
+    /// A round's workers are about to start: counting begins here.
     void begin();
-    /// After the death of the worker `pid`.
+    /// Call after the death of the worker `pid`.
     MachineFacts look(int pid);
 
 private:
@@ -145,7 +145,7 @@ void MachineWatch::begin() {
     before_.oom_kills = oom_kills;
     if (before_.kernel_log < 0 && has_machine_pids())
         before_.kernel_log = ::open("/dev/kmsg", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    // Only what comes from now on.
+    // Skips records from before the round.
     if (before_.kernel_log >= 0) ::lseek(before_.kernel_log, 0, SEEK_END);
 }
 
@@ -166,7 +166,7 @@ MachineFacts MachineWatch::look(int pid) {
 }
 
 /// The folder for the workers' error files, open and locked: programs that clean up temporary files
-/// (systemd-tmpfiles) leave a locked folder alone, however old and empty. From any thread.
+/// (systemd-tmpfiles) skip a locked folder, even if it is old and empty. From any thread.
 class ErrorFolder {
 public:
     ErrorFolder() = default;
@@ -174,10 +174,10 @@ public:
     ErrorFolder(const ErrorFolder&) = delete;
     ErrorFolder& operator=(const ErrorFolder&) = delete;
 
-    /// Makes it unless it is there from an earlier round.
+    /// Makes the folder, unless an earlier round made it.
     void make(const std::string& path);
-    /// The user that files in it belong to: another number than ours where the file system maps
-    /// users (root on NFS).
+    /// The owner of files in it. Differs from this user's number if the file system maps users
+    /// (root on NFS).
     uid_t owner();
 
 private:
@@ -195,7 +195,7 @@ void ErrorFolder::make(const std::string& path) {
     if (folder_ >= 0 && !is_new) return;
     if (folder_ >= 0) ::close(folder_);
     folder_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    // A file system without locks has no lock to honour.
+    // On a file system without locks no program checks for one.
     if (folder_ >= 0) ::flock(folder_, LOCK_SH | LOCK_NB);
 }
 
@@ -232,7 +232,7 @@ void PostMortem::examine(Death death, OnFound on_found) {
             Finding finding;
             const auto facts = machine->look(death.pid);
             finding.cause = cause_in_words(death.end, facts);
-            // A user's own folder of logs may be on a file system where owners mean nothing.
+            // The user's log folder may be on a file system that does not report real owners.
             const auto owner =
                 death.keeps_error_file ? std::nullopt : std::optional{folder->owner()};
             auto text =

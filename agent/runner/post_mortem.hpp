@@ -21,20 +21,20 @@ namespace ddprun::agent {
 class ErrorFolder;
 class MachineWatch;
 
-/// What is found out about a dead worker and kept of it: its error file and the machine's facts
-/// are read, reports are written. Lives on the agent's thread; the disk is touched on another.
+/// Collects and keeps the facts about a dead worker: reads its error file and the machine's facts,
+/// writes reports. Lives on the agent's thread; the disk is accessed on another thread.
 class PostMortem {
 public:
     struct Death {
         std::string error_file;
-        /// The file belongs to the user's logs and stays.
+        /// The file belongs to the user's logs and is kept.
         bool keeps_error_file = false;
         int pid = 0;
         control::WorkerEnd end;
     };
     struct Finding {
         std::optional<ErrorReport> report;
-        /// The error file as it is; empty when there is none or it makes no sense.
+        /// The unchanged error file; empty: there is none, or it is invalid.
         std::string original;
         CauseInWords cause;
         std::int64_t unix_time = 0;
@@ -45,17 +45,17 @@ public:
     PostMortem(const PostMortem&) = delete;
     PostMortem& operator=(const PostMortem&) = delete;
 
-    /// To be called, on any thread, when a round's workers are about to start. May block. Makes
-    /// `folder` for their error files, if it is not empty; where it cannot be made they have none.
-    /// It stays locked until this object ends; the keeper removes it.
+    /// Returns the work to do, on any thread, when a round's workers are about to start. It may
+    /// block. It makes `folder` for their error files, if the name is not empty; if that fails,
+    /// they have none. The folder is locked until this object ends; the keeper removes it.
     std::function<void()> beginning(std::string folder) const;
-    /// Any other look at the workers that may block.
+    /// Runs any other inspection of the workers that may block.
     void look(BlockingThread::Work work) { thread_.post(std::move(work)); }
     void examine(Death death, OnFound on_found);
-    /// Whether they exist or not.
+    /// Removes these files; missing ones are ignored.
     void remove(std::vector<std::string> paths);
-    /// Atomically where the folder allows it: a reader sees the whole text or what was there. A
-    /// file that cannot be written is logged.
+    /// Atomic if the folder allows it: a reader sees the whole new text or the old one. A file that
+    /// cannot be written is logged.
     void write(std::string path, std::string text);
 
 private:
@@ -64,7 +64,7 @@ private:
     BlockingThread thread_;
 };
 
-/// Seconds since 1970, for people.
+/// Seconds since 1970 by the system clock, for display only.
 std::int64_t unix_time_now();
 
 }  // namespace ddprun::agent

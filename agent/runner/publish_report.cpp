@@ -20,15 +20,15 @@ std::chrono::seconds local_utc_offset() {
     return std::chrono::seconds{::localtime_r(&now, &local) != nullptr ? local.tm_gmtoff : 0};
 }
 
-/// Once for the whole job, and only where the workers have reported steps.
+/// Returned by one node of the job only, and only if the workers have reported steps.
 std::string success_line(const JobReport& report, const ReportPlan& plan) {
     const bool is_shown = plan.format == ReportFormat::text && report.group_rank == 0 &&
                           report.goodput && is_measured(*report.goodput);
     return is_shown ? "ddprun: time " + goodput_text(*report.goodput) + '\n' : std::string{};
 }
 
-/// What standard error shows of the end, in the form that was asked for. Failures that torchrun has
-/// no table for are described in sentences.
+/// The text about the end for standard error, in the requested form. Failures without a torchrun
+/// table are described in sentences.
 std::string screen_of(const JobReport& report, const ReportPlan& plan) {
     if (report.outcome == control::Outcome::succeeded) return success_line(report, plan);
     switch (plan.format) {

@@ -9,12 +9,12 @@
 
 namespace ddprun::agent {
 
-/// What goes to standard error at the end: for the user, or for the `ddprun --hosts` that started
+/// The text for standard error at the end: for the user, or for the `ddprun --hosts` that started
 /// this node.
 std::string final_text_of(const JobReport& report, const ReportPlan& plan);
 
-/// The report's file and the parent's error file, where these were asked for. `original` is the
-/// root cause's error file as its worker wrote it, if that was one of this node's.
+/// Writes the report file and the parent's error file, if requested. `original` is the unchanged
+/// error file of the root cause's worker, if it ran on this node.
 void write_reports(
     const JobReport& report,
     const ReportPlan& plan,

@@ -23,22 +23,22 @@ namespace {
 
 constexpr int port_attempts = 64;
 
-/// Where this node reaches the server that it has just begun to host.
+/// The address at which this node reaches the server that it has just begun to host.
 Endpoint own_end(const server::ListenOn& on, std::uint16_t port) {
     const bool is_one_address = on.scope == server::ListenOn::Scope::address;
     return {is_one_address ? on.address : "127.0.0.1", port};
 }
 
-/// At the end of a coroutine. `detached` would drop an exception (no thread can be started, for
-/// example), and the attempt would have no outcome: it leaves the agent's loop instead, which ends
-/// it with the reason. No worker runs yet.
+/// Called at the end of a coroutine. `detached` would drop an exception (e.g. no thread can be
+/// started), and the attempt would have no outcome. So it is thrown out of the agent's loop, which
+/// ends the agent with the reason. No worker runs yet.
 void rethrow(std::exception_ptr error) {
     if (error) std::rethrow_exception(std::move(error));
 }
 
 }  // namespace
 
-/// The resolver cannot be interrupted: its answer may come when it is not awaited any more.
+/// A lookup cannot be interrupted: its answer may come when it is no longer awaited.
 struct RendezvousAccess::Lookup {
     explicit Lookup(boost::asio::io_context& io) : timer(io) {}
 
@@ -71,8 +71,8 @@ RendezvousAccess::RendezvousAccess(
 
 RendezvousAccess::~RendezvousAccess() {
     if (!server_) return;
-    // A draining server waits until its agents are gone. This agent is one of them, and its
-    // links no longer close by themselves: the loop that they run on has ended.
+    // A draining server waits until its agents have left. This agent is one of them, and its links
+    // no longer close by themselves: the loop that they run on has ended.
     links_.clear();
     server_->drain();
 }
@@ -116,7 +116,7 @@ boost::asio::awaitable<void> RendezvousAccess::attempt(int link, Duration unansw
 }
 
 boost::asio::awaitable<std::vector<std::string>> RendezvousAccess::resolve() {
-    // The resolver is a thread and three files away; the usual names need neither.
+    // The resolver costs a thread and reads three files; the usual names need neither.
     const auto& endpoint = config_.rendezvous.endpoint;
     if (endpoint.host == "localhost") co_return std::vector<std::string>{"127.0.0.1"};
     error_code ec;
@@ -132,7 +132,8 @@ boost::asio::awaitable<std::vector<std::string>> RendezvousAccess::resolve() {
 
 server::Placement RendezvousAccess::settle(server::PlacementFacts facts) {
     auto hosting = server::decide(facts);
-    // A taken port is a new fact; with it the answer is another port, another role or a refusal.
+    // A taken port is a new fact: with it the decision becomes another port, another role or a
+    // refusal.
     for (int tries = 0; tries < 2; ++tries) {
         const auto* listen = std::get_if<server::Listen>(&hosting);
         if (listen == nullptr) break;
@@ -142,7 +143,8 @@ server::Placement RendezvousAccess::settle(server::PlacementFacts facts) {
             return server::Refuse{failed->describe()};
         facts.is_port_in_use = true;
         const auto port = listen->on.port;
-        // A walk through all processes: once, and again for the text of a refusal.
+        // This walks through all processes, so it is done once, and again only for the text of a
+        // refusal.
         if (!port_holder_) port_holder_ = net::listener_on_port(port);
         facts.held_by = *port_holder_;
         hosting = server::decide(facts);
@@ -157,7 +159,8 @@ server::Placement RendezvousAccess::settle(server::PlacementFacts facts) {
     return hosting;
 }
 
-/// A holder of the port that is known and no ddprun is hardly the job's server.
+/// Warns if the process that holds the port is known and is no ddprun: it is unlikely to be the
+/// job's server.
 void RendezvousAccess::warn_of_port_holder(const server::PlacementFacts& facts) {
     if (facts.held_by.empty() || facts.is_held_by_ddprun()) return;
     if (std::exchange(has_warned_of_port_holder_, true)) return;
@@ -170,7 +173,7 @@ void RendezvousAccess::warn_of_port_holder(const server::PlacementFacts& facts) 
           "choose another port on all nodes"}});
 }
 
-/// A free port is one of the range that every listener of ours keeps to.
+/// Any free port means one in the range of --port-range, which all listeners of this node keep to.
 std::optional<Failure> RendezvousAccess::host(const server::Listen& listen) {
     if (listen.on.port != 0) return host_at(listen.on.port, listen);
     auto random = seeded_by_the_system();
@@ -193,7 +196,7 @@ std::optional<Failure> RendezvousAccess::host_at(
     options.on_stepped_down = [this](const coordinator::SteppedDown& stepped_down) {
         boost::asio::post(io_, [this, stepped_down] {
             log::warning("rendezvous.stepped_down", {{"reason", stepped_down.reason}});
-            // The keys of a job that began meanwhile are needed.
+            // If a job has begun meanwhile, its keys are still needed.
             if (leaving_) return election_->leave(*leaving_ && stepped_down.is_idle);
             election_->step_down(stepped_down.epoch, stepped_down.known_epoch);
         });
@@ -223,7 +226,7 @@ std::optional<Failure> RendezvousAccess::host_at(
     return std::nullopt;
 }
 
-/// On a loopback address the kernel keeps other users out.
+/// On a loopback address the kernel keeps other users out, so no warning is needed.
 void RendezvousAccess::warn_of_no_secret(const server::Listen& listen) const {
     using Scope = server::ListenOn::Scope;
     const bool is_on_loopback =
@@ -283,7 +286,7 @@ Result<Endpoint> RendezvousAccess::open_candidate(const std::string& own_address
     return Endpoint{reached_at, own_server_.port};
 }
 
-/// The attempt may have been given up meanwhile.
+/// The attempt may have been cancelled meanwhile.
 void RendezvousAccess::open_sought(Endpoint leader) {
     const auto found = links_.find(sought_);
     if (found != links_.end() && !found->second) open(sought_, std::move(leader));
@@ -301,7 +304,7 @@ void RendezvousAccess::fail_sought(std::string reason) {
 void RendezvousAccess::release(bool is_job_over) {
     if (!election_) return boost::asio::post(io_, [this] { hooks_.on_released(); });
     if (!election_->is_leading()) return election_->leave(is_job_over);
-    // First the server, then its key: never two that may act.
+    // Stops the server before its key is removed, so that two servers never act at once.
     leaving_ = is_job_over;
     server_->depose("its node leaves");
 }
@@ -322,8 +325,8 @@ void RendezvousAccess::open(int link, Endpoint endpoint) {
     };
     std::optional<client::CoordinatorClient::Security> security;
     if (secrets_) security = {secrets_->control_key(), secrets_->name()};
-    // Counted once TCP is connected. A server that has thousands of handshakes to do at once needs
-    // seconds for them: to begin again would add to them.
+    // The timeout starts when TCP is connected. A server with thousands of pending handshakes needs
+    // seconds for them, and a new attempt would add to its load.
     const auto greeting_timeout =
         security ? limits::handshake_timeout : limits::connect_attempt_timeout;
     links_[link] = std::make_unique<client::CoordinatorClient>(
@@ -340,7 +343,7 @@ void RendezvousAccess::close(int link) {
     if (found == links_.end()) return;
     auto client = std::move(found->second);
     links_.erase(found);
-    // Its destructor may run inside one of its own hooks, which it allows.
+    // This may destroy the client inside one of its own hooks, which it allows.
     if (client) client->end();
 }
 

@@ -21,28 +21,28 @@
 
 namespace ddprun::agent {
 
-/// This node's connection to the rendezvous server: decides at every attempt which node hosts until
-/// a server has answered, becomes the host where that is this node, and connects (to itself over
-/// the loopback, like any other node). With etcd no node is special: the election says which server
-/// leads, and this node's is a candidate where none does.
+/// This node's connection to the rendezvous server. Until a server has answered, each attempt
+/// decides which node hosts; if it is this one, it becomes the host. Then it connects, to itself
+/// over the loopback interface. With etcd no node is special: the election decides which server
+/// leads, and this node's server is a candidate if there is no leader.
 ///
-/// Lives on the agent's thread; the server it may host has threads of its own.
+/// Lives on the agent's thread; a hosted server has its own threads.
 class RendezvousAccess {
 public:
     struct Hooks {
-        /// Connected, nothing written yet.
+        /// Called when connected, before anything is written.
         std::function<void(int descriptor)> on_connected;
         /// Events for the machine. Never called from inside a function of this class.
         std::function<void(Agent::Event)> on_event;
-        /// The hosted server has no agent and no job any more.
+        /// The hosted server has no agent and no job left.
         std::function<void()> on_server_idle;
-        /// Answers `release`.
+        /// Answers to `release`.
         std::function<void()> on_released;
-        /// This node's worker stores, for the pages of a server that it hosts.
+        /// Lists this node's worker stores, for the pages of a hosted server.
         server::AskStores ask_stores;
     };
 
-    /// `candidate` names this process in an election.
+    /// `candidate` is the name of this process in an election.
     RendezvousAccess(
         boost::asio::io_context& io, const AgentConfig& config, std::string candidate, Hooks hooks);
     ~RendezvousAccess();
@@ -53,17 +53,17 @@ public:
     void send(int link, const control::AgentMessage& message);
     void close(int link);
 
-    /// This node's server has the job.
+    /// This node's server runs the job.
     bool is_hosting() const { return election_ ? election_->is_leading() : server_ != nullptr; }
-    /// The server that this node last connected to; port 0: none yet.
+    /// The server to which this node last connected; port 0: none yet.
     const Endpoint& last_server() const { return last_server_; }
-    /// With it the server shows its pages; empty: there is no secret.
+    /// The token with which the server shows its pages; empty: there is no secret.
     std::string page_token() const { return secrets_ ? secrets_->page_token() : std::string{}; }
-    /// This node's part is over: where its server was elected another one may follow, unless the
-    /// job is over.
+    /// This node's part is over: an elected server here is released, so that another one may follow
+    /// unless the job is over.
     void release(bool is_job_over);
     void interrupt_server(int signal, std::string reason, std::optional<Duration> grace);
-    /// `on_server_idle` is the answer, if it has nothing to do.
+    /// `on_server_idle` follows if the server has no agent and no job.
     void ask_if_server_is_idle();
 
 private:
@@ -72,7 +72,8 @@ private:
     static boost::asio::awaitable<void> look_up(Endpoint endpoint, std::shared_ptr<Lookup> lookup);
     boost::asio::awaitable<void> attempt(int link, Duration unanswered_for);
     boost::asio::awaitable<std::vector<std::string>> resolve();
-    /// What to do after all, once listening was tried where that was the answer.
+    /// The final decision: listens if the first decision says so, and decides again if the port is
+    /// taken.
     server::Placement settle(server::PlacementFacts facts);
     void warn_of_port_holder(const server::PlacementFacts& facts);
     std::optional<Failure> host(const server::Listen& listen);
@@ -87,20 +88,21 @@ private:
     boost::asio::io_context& io_;
     const AgentConfig& config_;
     Hooks hooks_;
-    /// What this node proves to the server.
+    /// The secrets that this node proves to the server.
     std::optional<tls::Secrets> secrets_;
     std::unique_ptr<Election> election_;
-    /// The attempt that waits for the election.
+    /// The link whose attempt waits for the election.
     int sought_ = 0;
-    /// This node leaves when its server has stepped down; true: the job is over.
+    /// Set while this node waits for its server to step down before it leaves; true: the job is
+    /// over.
     std::optional<bool> leaving_;
     std::unique_ptr<server::RendezvousServer> server_;
     Endpoint own_server_;
     Endpoint last_server_;
-    /// Of the endpoint's port, when it was taken first.
+    /// The process that holds the endpoint's port, read when the port was first found taken.
     std::optional<std::string> port_holder_;
     bool has_warned_of_port_holder_ = false;
-    /// Empty until it is decided which node hosts.
+    /// By link; null until it is decided which node hosts.
     std::map<int, std::unique_ptr<client::CoordinatorClient>> links_;
 };
 

@@ -11,7 +11,7 @@
 namespace ddprun::agent {
 namespace {
 
-/// 0 or the errno.
+/// Returns 0 or the errno.
 int write_to(const std::string& path, int flags, std::string_view text) {
     constexpr mode_t any_user = 0666;
     const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | flags, any_user);
@@ -24,12 +24,12 @@ int write_to(const std::string& path, int flags, std::string_view text) {
         else if (errno != EINTR)
             problem = errno;
     }
-    // A full disk on a network is reported here.
+    // On a network file system a full disk may be reported only here.
     if (::close(file) != 0 && problem == 0) problem = errno;
     return problem;
 }
 
-/// A device, a pipe or a link: /dev/null must stay what it is, for the whole machine.
+/// True for a device, a pipe or a link: replacing /dev/null would break the whole machine.
 bool must_stay(const std::string& path) {
     struct stat there {};
     return ::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode);

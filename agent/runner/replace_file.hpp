@@ -6,10 +6,10 @@
 
 namespace ddprun::agent {
 
-/// Writes a whole file: a second one beside it, then one step, so that a reader sees the whole text
-/// or what was there; where the folder allows none (a mounted /dev/termination-log), and where a
-/// link, a pipe or a device is, into that itself. 0 or the errno. May block as long as the disk
-/// does.
+/// Writes a whole file: writes a second file beside it and renames that, so that a reader sees the
+/// whole new text or the old one. It writes to the path itself if the folder does not allow this (a
+/// mounted /dev/termination-log), or if the path is a link, pipe or device. Returns 0 or the errno.
+/// May block as long as the disk does.
 int replace_file(const std::string& path, std::string_view text);
 
 }  // namespace ddprun::agent

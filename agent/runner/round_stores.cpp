@@ -24,7 +24,7 @@
 namespace ddprun::agent {
 namespace {
 
-/// Also where any port will do.
+/// The minimum number of attempts, also if any free port is allowed.
 constexpr int fewest_attempts = 64;
 constexpr int most_attempts = 4096;
 
@@ -35,13 +35,14 @@ bool is_free(boost::asio::io_context& io, const std::string& host, std::uint16_t
 }  // namespace
 
 std::string own_listen_host(const AgentConfig& config, const std::vector<std::string>& own) {
-    // With --local-addr the workers get that address.
+    // With --local-addr all callers use that address.
     if (const auto& addr = config.join.addr; !addr.empty())
         return std::find(own.begin(), own.end(), addr) == own.end() ? "" : addr;
-    // Then the endpoint is etcd's: a member or proxy of it on this machine says nothing of the nodes.
+    // With etcd, the endpoint is a member or proxy of etcd: one on this machine does not mean that
+    // all nodes are here.
     if (config.rendezvous.etcd && config.join.nodes.max > 1) return "";
     const auto& server_host = config.rendezvous.endpoint.host;
-    // Of both families the resolver gives this one first.
+    // The resolver returns this address first.
     if (server_host == "localhost") return "127.0.0.1";
     return is_loopback(server_host) ? server_host : "";
 }
@@ -50,7 +51,7 @@ std::string address_for_others(
     const std::string& on_the_way_to_etcd, const std::vector<std::string>& own) {
     if (!is_loopback(on_the_way_to_etcd)) return on_the_way_to_etcd;
     const auto is_for_others = [](const std::string& address) {
-        // Those of one link need its name too.
+        // A link-local address can only be used together with the interface.
         return !is_loopback(address) && !address.starts_with("fe80:") &&
                !address.starts_with("169.254.");
     };
@@ -91,7 +92,7 @@ namespace {
 
 const std::string own_address = "127.0.0.1";
 
-/// The first of a process: what is short stays short.
+/// Logs only the first error of this process: descriptors remain scarce once they run out.
 void complain_once(const error_code& why) {
     static std::atomic<bool> has_complained{false};
     if (has_complained.exchange(true)) return;
@@ -106,8 +107,8 @@ void complain_once(const error_code& why) {
           "here (RLIMIT_NOFILE)"}});
 }
 
-/// A pair of sockets: one is the store's client, the other one is returned. Closed without
-/// descriptors for it.
+/// Makes a pair of sockets: one becomes a client of the store, the other one is returned. It is
+/// closed if there are no descriptors.
 TunnelLink::Socket join(
     boost::asio::io_context& io, server::StoreServer& store, const std::string& name) {
     TunnelLink::Socket socket(io);
@@ -118,7 +119,7 @@ TunnelLink::Socket join(
     }
     error_code ec;
     net::Tcp::socket for_store(io);
-    // The store uses its descriptor alone.
+    // The store uses only the descriptor, so the protocol given here does not matter.
     for_store.assign(net::Tcp::v4(), ends[0], ec);
     if (ec) ::close(ends[0]);
     socket.assign(boost::asio::generic::stream_protocol(AF_UNIX, 0), ends[1], ec);
@@ -205,7 +206,8 @@ Result<std::uint16_t> RoundStores::enter(Round round, StoreDoor::OnReached on_re
         boost::asio::post(
             agent_, [on_reached, reached = std::move(reached)] { on_reached(reached); });
     };
-    // Kept alive by the handler alone: one that ends without memory ends the wait too.
+    // Only the handler owns the promise: if the handler is destroyed for lack of memory, the wait
+    // ends too.
     auto entered = std::make_shared<std::promise<Result<std::uint16_t>>>();
     auto answer = entered->get_future();
     boost::asio::post(
@@ -284,14 +286,14 @@ void RoundStores::close(std::uint16_t port) {
     boost::asio::post(io_, [this, port] {
         const auto found = stores_.find(port);
         if (found == stores_.end()) return;
-        // The port may be given to a later round while this one drains.
+        // A later round may get the same port while this store drains.
         auto* const store = found->second.store.get();
         found->second.tunnels.reset();
         if (found->second.tunnel_port) found->second.tunnel_port->finish();
         draining_.push_back(std::move(found->second));
         stores_.erase(found);
         store->drain(limits::flush_timeout, [this, store] {
-            // Not from inside its own callback.
+            // Posted, since the store must not be destroyed inside its own callback.
             boost::asio::post(io_, [this, store] { remove_drained(store); });
         });
     });
@@ -303,20 +305,22 @@ void RoundStores::wait_until_closed() {
     closed.get_future().wait();
 }
 
-/// It may be gone: all are closed when this object ends, also one that is about to be removed.
+/// The store may be gone already: this object's end closes all stores, including drained ones.
 void RoundStores::remove_drained(const server::StoreServer* store) {
     const auto found = std::find_if(draining_.begin(), draining_.end(), [&](const auto& each) {
         return each.store.get() == store;
     });
     if (found == draining_.end()) return;
     past_requests_ += found->store->counters().requests;
-    // Of an element that another one takes the place of the store would end first.
+    // Moved out first: if another element were moved into this place, the store would end before
+    // its tunnel port.
     auto port = std::move(found->tunnel_port);
     draining_.erase(found);
     linger(std::move(port));
 }
 
-/// The store has written its last answers, to the tunnels: their ends at other nodes read them.
+/// The store has written its last answers to the tunnels; the port is kept a while so that other
+/// nodes can read them.
 void RoundStores::linger(std::unique_ptr<TunnelPort> port) {
     if (!port) return;
     const auto entry = lingering_.insert(

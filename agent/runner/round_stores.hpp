@@ -27,62 +27,64 @@
 
 namespace ddprun::agent {
 
-/// Ports that listeners of ours may take, both ends included; 0 and 0: any free one.
+/// Ports for this node's listeners, both ends included; 0 and 0: any free one.
 struct PortRange {
     std::uint16_t first = 0;
     std::uint16_t last = 0;
-    /// Neither taken nor a port's successor; 0: there is none.
+    /// This port is not taken, nor is the port before it, whose successor it is; 0: none.
     std::uint16_t kept_free = 0;
 };
 
-/// The ports of --port-range, but for that of the endpoint: the job's server may listen there later
-/// than this node's own listeners do.
+/// The ports of --port-range, without the endpoint's port: the job's server may begin to listen
+/// there later than this node's other listeners.
 PortRange own_ports(const AgentConfig& config);
 
-/// Where this node's own listeners listen: a numeric address, or empty for everywhere. All nodes of
-/// a job whose endpoint is a loopback address are on this machine; with `--local-addr` all callers
-/// use that address, which is one of this machine's (`own`) unless others reach it through a
-/// translator.
+/// The numeric address on which this node's listeners listen; empty: all addresses. If the endpoint
+/// is a loopback address, all nodes of the job are on this machine. With `--local-addr` all callers
+/// use that address: it is used if this machine has it (`own`); otherwise others reach it through
+/// address translation, and all addresses are used.
 std::string own_listen_host(
     const AgentConfig& config, const std::vector<std::string>& own = server::interface_addresses());
 
-/// The address that an elected server gives other nodes: this machine's on the way to etcd, unless that
-/// is a loopback address, as of an etcd on this machine, and it has another one (`own`).
+/// The address under which an elected server is announced: this machine's on the route to etcd. If
+/// that is a loopback address (etcd runs on this machine), another one of this machine (`own`) is
+/// used, if there is one.
 std::string address_for_others(
     const std::string& on_the_way_to_etcd, const std::vector<std::string>& own);
 
-/// Listens on a port of the range whose successor is free too, the first one from a random place
-/// on: programs bind MASTER_PORT+1 for purposes of their own.
+/// Listens on a port of the range whose successor is free too, beginning at a random port: programs
+/// bind MASTER_PORT+1 for their own purposes.
 Result<net::Tcp::acceptor> listen_in_range(
     boost::asio::io_context& io, const std::string& host, PortRange range, Random& random);
 
-/// The worker stores of this node on one thread of their own: each round gets a fresh keyspace on a
-/// port of its own, so that no worker ever reads what an earlier round wrote.
+/// The worker stores of this node, on their own thread. Each round gets a fresh keyspace on a
+/// separate port, so that no worker ever reads data of an earlier round.
 ///
-/// With members-only stores the port is that of the tunnels of other nodes, and this node's workers
-/// have a port on the loopback address, whichever node has the store (docs/secrets.md). There is no
-/// other way to a store then: what cannot be listened on fails.
+/// With members-only stores, the assigned port accepts the tunnels of other nodes. This node's
+/// workers connect to a port on the loopback address, whichever node has the store
+/// (docs/secrets.md). There is no other way to such a store, so an error of listening fails the
+/// call.
 class RoundStores {
 public:
     using OnOpened = std::function<void(Result<std::uint16_t>)>;
 
-    /// Of stores that only nodes with the secret may use.
+    /// Set for stores that only nodes with the secret may use.
     struct Members {
         tls::SecretSource secret;
-        /// No other node is ever in the job: there is no port but that on the loopback address.
+        /// The job has only this node: its store listens on the loopback address only.
         bool has_one_node = false;
     };
 
-    /// A round that this node's workers are about to begin.
+    /// A round that this node's workers are about to enter.
     struct Round {
         std::string incarnation;
         int round = 0;
-        /// As it was assigned.
+        /// The store's endpoint in the assignment.
         Endpoint store;
         bool is_here = false;
     };
 
-    /// A store's long waits (StoreServer::watch_waits).
+    /// Reports long waits in a store (StoreServer::watch_waits).
     using OnWait = std::function<void(std::uint16_t port, control::StoreWait wait)>;
 
     /// Answers are posted to `agent`.
@@ -93,36 +95,38 @@ public:
         wire::Accepted accepted,
         OnWait on_wait = {},
         std::optional<Members> members = std::nullopt);
-    /// Closes all that are open.
+    /// Closes all stores that are open.
     ~RoundStores();
     RoundStores(const RoundStores&) = delete;
     RoundStores& operator=(const RoundStores&) = delete;
 
     void open(OnOpened on_opened);
-    /// The port on 127.0.0.1 where this node's workers reach the round's store; that of an earlier
-    /// round is closed. Waits for the thread of the stores. `on_reached` is called at once where
-    /// the store is, and elsewhere as StoreDoor's. Requires: stores are for members only.
+    /// Returns the port on 127.0.0.1 where this node's workers reach the round's store; closes the
+    /// port of an earlier round. Waits for the stores' thread. If this node has the store,
+    /// `on_reached` is called at once, otherwise by StoreDoor. Requires: stores are for members
+    /// only.
     Result<std::uint16_t> enter(Round round, StoreDoor::OnReached on_reached);
-    /// Closes what leads this node's workers to the store of this round, where it is elsewhere.
+    /// Closes this node's door to the round's store, if the store is on another node.
     void leave(int round);
-    /// Its clients read what was sent to them before they see its end.
+    /// The store's clients first read the answers sent to them, then see its end.
     void close(std::uint16_t port);
-    /// Until nothing listens on the port of a store that was closed: another process is about to.
+    /// Waits until a closed store no longer listens on its port, since another process is about to.
     void wait_until_closed();
 
-    /// From any thread; `answer` is called on the stores' own.
+    /// May be called from any thread; `answer` is called on the stores' thread.
     void survey(std::function<void(server::StoreSurvey)> answer);
 
-    /// None where every caller may use the stores.
+    /// None if every caller may use the stores.
     static std::optional<Members> members_of(const AgentConfig& config);
 
 private:
-    /// A store, and what leads to it.
+    /// A store, and the listeners that lead to it.
     struct Open {
         std::unique_ptr<server::StoreServer> store = nullptr;
-        /// Of members-only stores, until the round begins: its key is not known before.
+        /// Only for a members-only store before its round begins: until then the round's key is not
+        /// known.
         std::optional<net::Tcp::acceptor> tunnels = std::nullopt;
-        /// Ends before the store does.
+        /// Destroyed before the store.
         std::unique_ptr<TunnelPort> tunnel_port = nullptr;
     };
 
@@ -144,20 +148,20 @@ private:
     OnWait on_wait_;
     Random random_;
     bool has_one_node_ = false;
-    /// Only of members-only stores.
+    /// Set only for members-only stores.
     std::shared_ptr<const tls::Secrets> secrets_;
     std::map<std::uint16_t, Open> stores_;
     std::vector<Open> draining_;
-    /// Of stores that are gone: what is on its way to other nodes still arrives.
+    /// Tunnel ports of closed stores: bytes in flight to other nodes can still arrive.
     struct Lingering {
         std::unique_ptr<TunnelPort> port;
         boost::asio::steady_timer end;
     };
     std::list<Lingering> lingering_;
-    /// Of the current round, where its store is elsewhere.
+    /// The door to the current round's store, if that is on another node.
     std::shared_ptr<StoreDoor> door_;
     int door_round_ = 0;
-    /// Of those that are gone.
+    /// The requests of closed stores.
     std::uint64_t past_requests_ = 0;
     std::thread thread_;
 };

@@ -12,12 +12,12 @@
 
 namespace ddprun::agent {
 
-/// Looks at workers for `ddprunctl stacks`: each twice, a second apart, and several at a time.
-/// Lives on the agent's thread; /proc is read on another.
+/// Samples workers for `ddprunctl stacks`: each one twice, a second apart, and several at a time.
+/// Lives on the agent's thread; /proc is read on another one.
 class StackViews {
 public:
     struct Calls {
-        /// Has it done on a thread that may hang.
+        /// Runs work on a thread that may hang.
         std::function<void(BlockingThread::Work)> look;
         std::function<Instant()> now;
         std::function<void(int caller, control::CommandReply)> answer;
@@ -27,7 +27,8 @@ public:
     StackViews(const StackViews&) = delete;
     StackViews& operator=(const StackViews&) = delete;
 
-    /// Answers the caller, unless the thread hangs: then its own deadline does.
+    /// Answers the caller, unless the thread hangs: then the caller's own deadline ends the
+    /// command.
     void show(int caller, int rank, int pid);
 
 private:

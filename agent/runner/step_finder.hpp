@@ -11,11 +11,11 @@
 
 namespace ddprun::agent {
 
-/// Finds steps in the standard output of rank 0 (--progress-regex), and measures what that costs:
-/// the shell of a ProgressReader for each round.
+/// Finds steps in the standard output of rank 0 (--progress-regex), and measures the cost of that:
+/// the shell of one ProgressReader per round.
 class StepFinder {
 public:
-    /// `pattern`: empty, or one that the launcher has accepted.
+    /// `pattern`: empty, or a pattern that the launcher has accepted.
     StepFinder(
         const std::string& pattern,
         std::function<Instant()> now,

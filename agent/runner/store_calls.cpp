@@ -27,7 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration pause_between_connects = 100ms;
-/// While workers that were asked to stop may still begin to create a group.
+/// Used while workers that are being stopped may still begin to create a group.
 constexpr Duration pause_between_late_notices = 100ms;
 
 boost::asio::awaitable<void> reach(Endpoint store, std::function<void(std::string)> on_done) {
@@ -53,7 +53,7 @@ boost::asio::awaitable<void> reach(Endpoint store, std::function<void(std::strin
     }
 }
 
-/// One conversation with the store.
+/// One connection to the store, and the notice that is written through it.
 class Notice {
 public:
     explicit Notice(DeathNote note) : note_(std::move(note)) {}
@@ -67,8 +67,8 @@ public:
         co_await write();
     }
 
-    /// For workers that begin to create a group after the death: until one has, or the store is
-    /// closed with its round.
+    /// Repeats the notice for workers that begin to create a group after the death: until one has,
+    /// or the store is closed with its round.
     boost::asio::awaitable<void> give_late() {
         boost::asio::steady_timer pause(co_await boost::asio::this_coro::executor);
         while (is_unasked_) {
@@ -85,8 +85,8 @@ private:
         while (auto desired = with_deaths(expected, note_.ranks)) {
             session_.send(wire::CompareSet{note_.key, expected, *desired});
             auto stored = co_await answer();
-            // The expected text also comes back where there is no such key: no worker has asked
-            // for one.
+            // The store also returns the expected text if the key does not exist: then no worker
+            // has asked for notices yet.
             is_unasked_ = stored && *stored == expected;
             if (!stored || *stored == *desired || is_unasked_) co_return;
             expected = std::move(*stored);

@@ -25,20 +25,20 @@
 namespace ddprun::agent {
 namespace store_door {
 
-/// Why there is no tunnel yet.
+/// Why an attempt to make the tunnel failed.
 enum class Kind : std::uint8_t {
-    out_of_reach,  ///< there is no connection
-    refused,       ///< the other end has not the secret, or does not encrypt
-    closed,        ///< before it said anything, as what does not know encryption
-    silent,        ///< its agent has not begun the round, as it seems
-    cut,           ///< in the middle
+    out_of_reach,  ///< no connection could be made
+    refused,       ///< the other end does not have the secret, or does not encrypt
+    closed,        ///< closed without any bytes, as by a program without encryption
+    silent,        ///< no answer: probably its agent has not begun the round yet
+    cut,           ///< closed during the handshake
 };
 
 namespace {
 
 constexpr std::chrono::milliseconds pause_between_attempts{100};
 
-/// One kind of failure without another one in between is final then. None: `tunnel_dial_timeout`.
+/// How long one kind of failure may persist before it is final. None: only `tunnel_dial_timeout`.
 std::optional<Duration> timeout_of(Kind kind) {
     switch (kind) {
         case Kind::out_of_reach: return limits::store_reachability_timeout;
@@ -57,14 +57,14 @@ Kind kind_of(const Failure& failure) {
     return is_refusal ? Kind::refused : Kind::cut;
 }
 
-/// How long failures of the last kind may go on.
+/// Decides how long attempts may go on, by the kind of the last failures.
 class DialTimeout {
 public:
     explicit DialTimeout(boost::asio::any_io_executor executor)
         : executor_(std::move(executor)),
           in_all_(executor_, limits::tunnel_dial_timeout, [] {}) {}
 
-    /// True: it is over.
+    /// True: no further attempt is made.
     bool is_over_after(Kind kind) {
         if (kind_ != kind) {
             kind_ = kind;
@@ -130,11 +130,11 @@ void StoreDoor::take(net::Tcp::socket socket) {
     if (!ec) link().carry(generic_socket(std::move(socket), io_), port);
 }
 
-/// The tunnel that is there or is being made.
+/// The current tunnel, or the one being made; makes a new one after the last has ended.
 TunnelLink& StoreDoor::link() {
     if (link_ && !link_->is_over()) return *link_;
     const auto log_end = [peer = store_.to_string()](const Failure& why) {
-        // Otherwise as a store's connections end.
+        // Any other end is an ordinary one of a store's connection.
         const auto& kind = why.code.category();
         const bool is_wrong = kind == tunnel::error_category() || kind == tls::error_category();
         log::write(
@@ -149,10 +149,11 @@ TunnelLink& StoreDoor::link() {
         log_end);
     boost::asio::co_spawn(
         io_, dial(shared_from_this(), link), [link](const std::exception_ptr& failed) {
-            // Without memory: what waits for the tunnel does not wait for ever.
+            // The coroutine failed for lack of memory: connections that wait for the tunnel are
+            // closed.
             if (failed) link->end({system_code(ENOMEM), {}});
         });
-    // One that nothing dials would never be over.
+    // Set last: a link that is never dialled would never end.
     link_ = std::move(link);
     return *link_;
 }

@@ -18,21 +18,21 @@
 
 namespace ddprun::agent {
 
-/// Where the workers of this node reach a round's store that another agent serves: a loopback
-/// address, for processes of this user and root, whose connections go through one tunnel.
+/// A loopback address at which this node's workers reach a round's store on another node. It
+/// accepts processes of this user and of root; their connections go through one tunnel.
 ///
-/// The tunnel is made at once. When it has ended the connections through it have, and the next
-/// connection makes another one. Connections that come before it is there wait for it, until it
-/// times out: after `limits::store_reachability_timeout` in a row of a store out of reach,
-/// `limits::secret_refused_timeout` of one that says no, and `limits::tunnel_dial_timeout` in all.
-/// Lives on the thread of the stores.
+/// The tunnel is made at once. When it ends, the connections through it end too, and the next
+/// connection makes a new tunnel. Connections wait while a tunnel is being made, until that times
+/// out: after `limits::store_reachability_timeout` if the store cannot be reached in all that time,
+/// after `limits::secret_refused_timeout` if it refuses, and after `limits::tunnel_dial_timeout` in
+/// any case. Lives on the stores' thread.
 class StoreDoor : public std::enable_shared_from_this<StoreDoor> {
 public:
-    /// Of each tunnel that is there, and of a first one that cannot be.
+    /// Reported for each tunnel that is made, and for a first one that cannot be made.
     struct Reached {
-        /// Empty: it is there.
+        /// Empty: the tunnel is established.
         std::string failure;
-        /// What the store's agent takes this node's streams to come from: "10.0.0.2:40100".
+        /// The name that the store's agent uses for this node's streams: "10.0.0.2:40100".
         std::string name;
         bool is_first = true;
     };
@@ -46,7 +46,7 @@ public:
     StoreDoor(const StoreDoor&) = delete;
     StoreDoor& operator=(const StoreDoor&) = delete;
 
-    /// Requires: the acceptor is that of a loopback address.
+    /// Requires: the acceptor listens on a loopback address.
     void open(net::Tcp::acceptor acceptor);
     /// Closes everything.
     void close();

@@ -14,14 +14,14 @@ namespace ddprun::agent {
 class KeeperLink;        // keeper/keeper_link.hpp
 class RendezvousAccess;  // rendezvous_access.hpp
 
-/// What this node still does once its part of the job is reported: performs the steps of a
-/// Departure, limits the time of each, and stops the `io_context` at the end. Lives on the agent's
-/// thread; the references must outlive it.
+/// The steps after this node has reported its part of the job: performs those of a Departure,
+/// limits the time of each, and stops the `io_context` at the end. Lives on the agent's thread; the
+/// references must outlive it.
 class TimedDeparture {
 public:
     struct Plan {
         bool is_elected = false;
-        /// By then the server has noticed the end of every other agent.
+        /// Within this time the server notices the end of every other agent.
         Duration lease{};
     };
 
@@ -30,14 +30,14 @@ public:
     TimedDeparture(const TimedDeparture&) = delete;
     TimedDeparture& operator=(const TimedDeparture&) = delete;
 
-    /// `is_job_over`: decided for every node, not only this one.
+    /// `is_job_over`: the job's end is decided for every node, not only for this one.
     void begin(bool is_job_over);
-    /// The hosted server has no agent and no job any more.
+    /// The hosted server has no agent and no job left.
     void server_idle() { perform(departure_.server_idle()); }
-    /// At once, whatever it still waits for.
+    /// Leaves at once, without any further wait.
     void leave();
 
-    /// Only the server is left of this node's part.
+    /// This node's part is over except for its server.
     bool has_begun() const { return departure_.is_finished(); }
 
 private:

@@ -22,17 +22,17 @@ namespace ddprun::agent {
 namespace tunnel_link {
 namespace {
 
-/// Kept for the next bytes, where there are that many links.
+/// A buffer of at most this size is kept for the next bytes, since there may be many links.
 constexpr std::size_t worth_keeping_bytes = 16 * 1024;
 
-/// What is read of one socket before the others have their turn: nothing of it is there any more
-/// when another one is read. One for all links of a thread.
+/// The buffer for one read of one socket. Its bytes are used up before another socket is read, so
+/// all links of a thread share it.
 std::array<char, tunnel::max_payload_bytes>& turn() {
     thread_local std::array<char, tunnel::max_payload_bytes> bytes;
     return bytes;
 }
 
-/// Closed with unread bytes a connection is reset, which may overtake what was written to it.
+/// If a connection is closed with unread bytes it is reset, which may overtake bytes written to it.
 void discard_unread(int descriptor) {
     for (int rounds = 0; rounds < 16; ++rounds)
         if (::recv(descriptor, turn().data(), turn().size(), MSG_DONTWAIT) <= 0) break;
@@ -46,19 +46,20 @@ struct TunnelLink::Local {
     explicit Local(Socket taken) : socket(std::move(taken)) {}
 
     Socket socket;
-    /// For the socket, which takes nothing now.
+    /// Bytes for the socket, which accepts none at the moment.
     std::string pending;
     std::size_t written = 0;
     bool waits_to_read = false;
     bool waits_to_write = false;
-    /// The program at the socket sends nothing more.
+    /// No more bytes come from the local program.
     bool has_read_end = false;
-    /// The other end sends nothing more.
+    /// The other end has ended the stream: the socket's output ends after `pending`.
     bool ends_after_pending = false;
     bool has_written_end = false;
-    /// The program at the socket takes nothing more: what arrives is dropped.
+    /// The local program accepts no more bytes: bytes that arrive are dropped.
     bool takes_nothing = false;
-    /// The other end takes nothing more either: what is read is dropped.
+    /// The other end accepts no more bytes either: bytes that are read are dropped, and the socket
+    /// is closed after `pending`.
     bool closes_after_pending = false;
 };
 
@@ -138,7 +139,7 @@ void TunnelLink::on_readable(Stream stream) {
     auto& turn = tunnel_link::turn();
     const bool is_dropped = local->closes_after_pending;
     const auto most = is_dropped ? turn.size() : std::min(turn.size(), tunnel_.may_send(stream));
-    // Meanwhile another stream has filled the output.
+    // Another stream has filled the output since.
     if (most == 0) return stopped_.push_back(stream);
     const auto size = ::recv(local->socket.native_handle(), turn.data(), most, MSG_DONTWAIT);
     if (size < 0 && errno != EAGAIN && errno != EINTR) {
@@ -157,7 +158,8 @@ void TunnelLink::on_readable(Stream stream) {
     wait_to_read(stream);
 }
 
-/// Those that the full output has stopped. One without credit is stopped again.
+/// Resumes the streams that were stopped because the output was full. A stream without credit stops
+/// again.
 void TunnelLink::read_on() {
     for (const auto stream : std::exchange(stopped_, {}))
         attempt(stream, [&] { wait_to_read(stream); });
@@ -189,7 +191,7 @@ void TunnelLink::write_pending(Stream stream, Local& local) {
             MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0 && errno == EAGAIN) {
-            // One that is never all written does not grow.
+            // Bounds the buffer of a stream whose bytes are never all written.
             if (local.written >= local.pending.size() / 2) {
                 local.pending.erase(0, local.written);
                 local.written = 0;
@@ -200,14 +202,14 @@ void TunnelLink::write_pending(Stream stream, Local& local) {
         local.written += static_cast<std::size_t>(sent);
         tunnel_.took(stream, static_cast<std::size_t>(sent));
     }
-    // Its memory too.
+    // Frees the memory too.
     local.pending = {};
     local.written = 0;
     end_if_all_written(stream, local);
 }
 
-/// What the program has written before it closed is still read: the other end learns of this behind
-/// it.
+/// Bytes that the program wrote before it closed are still read: they reach the other end before
+/// the reset.
 void TunnelLink::stop_writing(Stream stream, Local& local) {
     if (local.has_read_end || local.closes_after_pending) return reset(stream);
     local.takes_nothing = true;
@@ -246,21 +248,21 @@ void TunnelLink::drop(Stream stream) {
     local->socket.close(ignored);
 }
 
-/// Of what waits for its socket nothing can be written any more.
+/// Drops the bytes that wait for the socket, and resets the stream.
 void TunnelLink::reset(Stream stream) {
     drop(stream);
     try {
         tunnel_.reset(stream);
         flush_soon();
     } catch (const std::bad_alloc&) {
-        // The other end would wait for this stream.
+        // Otherwise the other end would wait for this stream for ever.
         end({system_code(ENOMEM), {}});
     }
 }
 
 // ---- the connection -----------------------------------------------------------------------------
 
-/// A step that was not done for want of memory would never be.
+/// A step that fails for lack of memory would never be repeated, so the tunnel ends.
 template <class Step>
 void TunnelLink::attempt(Step step) {
     try {
@@ -352,7 +354,7 @@ void TunnelLink::perform(const tunnel::Tunnel::Effect& effect) {
         effect);
 }
 
-/// One write for all that this turn has caused.
+/// Collects all output of this turn in one write.
 void TunnelLink::flush_soon() {
     if (is_over_ || !session_ || will_flush_) return;
     attempt([&] {
@@ -400,7 +402,7 @@ void TunnelLink::end(const Failure& why) {
     try {
         if (on_over) on_over(why);
     } catch (const std::bad_alloc&) {
-        // Its log line.
+        // Only the log line is lost.
     }
 }
 

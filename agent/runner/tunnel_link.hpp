@@ -21,23 +21,22 @@
 namespace ddprun::agent {
 
 /// One end of a tunnel with its sockets: the encrypted connection to the other end, and one local
-/// socket for each stream. Decides nothing but when a socket is closed: the streams are
-/// `tunnel::Tunnel`'s.
+/// socket for each stream. It only decides when a socket is closed; `tunnel::Tunnel` manages the
+/// streams.
 ///
-/// A local socket gets all that was sent to it before it gets the end; it is closed when both
-/// directions have ended. The end of the connection is the end of every local socket, after what
-/// had arrived for it. Without memory for a step of one stream that stream is reset, and without
-/// memory for the connection the tunnel ends. Lives on the thread of the stores; kept alive by its
-/// own pending operations.
+/// A local socket gets all bytes sent to it, then the end; it is closed when both directions have
+/// ended. When the connection ends, every local socket is closed after its received bytes are
+/// written. If memory runs out in a step of one stream, that stream is reset; in a step of the
+/// connection, the tunnel ends. Lives on the stores' thread; its pending operations keep it alive.
 class TunnelLink : public std::enable_shared_from_this<TunnelLink> {
 public:
     using Socket = boost::asio::generic::stream_protocol::socket;
     using Stream = tunnel::StreamNumber;
 
-    /// On the side that accepts: the local socket of a new stream, whose other end has this name;
-    /// closed if there can be none.
+    /// For the accepting side: returns the local socket of a new stream; `name` is the stream's
+    /// other end. The socket is closed if none can be made.
     using Join = std::function<Socket(const std::string& name)>;
-    /// Once, with why.
+    /// Called once, with the reason.
     using OnOver = std::function<void(const Failure& why)>;
 
     TunnelLink(
@@ -49,28 +48,27 @@ public:
     TunnelLink(const TunnelLink&) = delete;
     TunnelLink& operator=(const TunnelLink&) = delete;
 
-    /// Before or after `start`. Requires: this is the side that opens.
+    /// Adds a stream, before or after `start`. Requires: this is the side that opens streams.
     void carry(Socket socket, std::uint16_t port);
-    /// Requires: the session is established; `plain` is what it carried already.
+    /// Requires: the session is established; `plain` is what it has already decrypted.
     void start(net::Tcp::socket connection, tls::Session session, std::string plain);
-    /// Its streams end, after what had arrived for them.
+    /// Ends the tunnel. Each stream ends after its received bytes are written.
     void end(const Failure& why);
-    /// Everything is closed at once, also what is not written yet; `on_over` is not called any
-    /// more.
+    /// Closes everything at once and drops unwritten bytes; `on_over` is no longer called.
     void stop();
 
     bool is_over() const { return is_over_; }
-    /// The other end of the connection; empty before `start`.
+    /// The address of the connection's other end; empty before `start`.
     const std::string& peer() const { return peer_; }
 
 private:
     struct Local;
     using Locals = std::map<Stream, std::shared_ptr<Local>>;
 
-    /// Runs a step of one stream, and ends it without memory.
+    /// Runs a step of one stream; resets the stream if memory runs out.
     template <class Step>
     void attempt(Stream stream, Step step);
-    /// Runs a step of the connection, and ends the tunnel without memory.
+    /// Runs a step of the connection; ends the tunnel if memory runs out.
     template <class Step>
     void attempt(Step step);
     std::shared_ptr<Local> find(Stream stream) const;
@@ -99,20 +97,20 @@ private:
     OnOver on_over_;
     tunnel::Tunnel tunnel_;
     Locals locals_;
-    /// Not read from until the output is written or credit comes.
+    /// Streams that are not read until the output is written or credit arrives.
     std::vector<Stream> stopped_;
     std::optional<net::Tcp::socket> connection_;
     std::optional<tls::Session> session_;
     std::string peer_;
-    /// Decrypted, and less than a frame.
+    /// Decrypted bytes of an incomplete frame.
     std::string plain_;
-    /// Being written.
+    /// The bytes that are being written.
     std::string sending_;
     bool will_flush_ = false;
     bool is_over_ = false;
 };
 
-/// The same socket as one whose protocol is not known; closed if that fails.
+/// The same socket as a generic one, whose protocol Asio does not fix; closed if that fails.
 TunnelLink::Socket generic_socket(net::Tcp::socket socket, boost::asio::io_context& io);
 
 }  // namespace ddprun::agent

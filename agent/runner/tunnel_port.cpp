@@ -22,7 +22,7 @@
 
 namespace ddprun::agent {
 
-/// It has not proved the secret yet.
+/// A connection that has not yet proved the secret.
 struct TunnelPort::Caller {
     Caller(net::Tcp::socket taken, tls::Session::FindKey find_key)
         : socket(std::move(taken)),
@@ -34,7 +34,7 @@ struct TunnelPort::Caller {
     net::Tcp::socket socket;
     tls::Session session;
     net::Deadline deadline;
-    /// What the session carried already.
+    /// Bytes that the session has decrypted already.
     std::string plain;
 };
 
@@ -45,7 +45,7 @@ struct TunnelPort::State {
         handshakes.remove({number});
         callers.erase(number);
     }
-    /// The first of each address.
+    /// Logs the first rejection of each address.
     void reject(const std::string& peer, const Failure& why) {
         if (rejections.add(peer))
             log::warning("tunnel.refused", {{"peer", peer}, {"reason", why.describe()}});
@@ -58,7 +58,7 @@ struct TunnelPort::State {
     server::Handshakes handshakes{limits::max_tunnel_handshakes};
     std::map<std::uint64_t, std::shared_ptr<Caller>> callers;
     std::map<std::uint64_t, std::shared_ptr<TunnelLink>> links;
-    /// Of each link, and what all of them hold together.
+    /// The bounds of each link, and of the bytes that all links hold together.
     tunnel::TunnelBounds bounds = [] {
         tunnel::TunnelBounds shared;
         shared.held_by_all = std::make_shared<std::size_t>(0);
@@ -108,7 +108,7 @@ void TunnelPort::take(const std::shared_ptr<State>& state, net::Tcp::socket sock
                 if (failed) state->forget(number);
             });
     } catch (const std::bad_alloc&) {
-        // One that nothing greets would keep its place.
+        // Without a greeting coroutine the caller would keep its place for ever.
         state->forget(number);
     }
 }
@@ -124,7 +124,7 @@ boost::asio::awaitable<void> TunnelPort::greet(std::shared_ptr<State> state, std
         const auto [ec, size] =
             co_await caller->socket.async_read_some(boost::asio::buffer(chunk), net::as_values);
         if (ec) {
-            // Its time is over, it has gone, or it was one of too many.
+            // The caller timed out, closed, or was closed because there were too many.
             if (caller->deadline.has_passed())
                 state->reject(peer, {boost::asio::error::timed_out, "no proof of the secret"});
             break;
@@ -164,7 +164,7 @@ void TunnelPort::admit(const std::shared_ptr<State>& state, std::uint64_t number
         [weak, number, peer](const Failure& why) {
             const auto port = weak.lock();
             if (!port) return;
-            // First: the log may find no memory.
+            // Done first: logging may fail for lack of memory.
             port->links.erase(number);
             const auto& kind = why.code.category();
             if (kind == tunnel::error_category() || kind == tls::error_category())

@@ -15,28 +15,27 @@
 
 namespace ddprun::agent {
 
-/// Where the tunnels of other nodes to a round's store come in. A caller that does not prove the
-/// secret within `limits::tls_handshake_timeout` is closed and gets nothing but a TLS alert; of too
-/// many such callers `server::Handshakes` chooses the one to close. Lives on the thread of the
-/// stores.
+/// Accepts the tunnels of other nodes to a round's store. A caller that does not prove the secret
+/// within `limits::tls_handshake_timeout` is closed and gets only a TLS alert; if there are too
+/// many such callers, `server::Handshakes` chooses which to close. Lives on the stores' thread.
 class TunnelPort {
 public:
     struct Hooks {
-        /// The key of the round, by its identity.
+        /// Finds the round's key by its identity.
         tls::Session::FindKey find_key;
-        /// The store's end of a new stream.
+        /// Makes the store's end of a new stream.
         TunnelLink::Join join;
         std::function<Instant()> now;
     };
 
-    /// Callers that came since the acceptor began to listen are served too.
+    /// Also serves callers that came before this call, since the acceptor began to listen.
     TunnelPort(boost::asio::io_context& io, net::Tcp::acceptor acceptor, Hooks hooks);
     /// Closes everything.
     ~TunnelPort();
     TunnelPort(const TunnelPort&) = delete;
     TunnelPort& operator=(const TunnelPort&) = delete;
 
-    /// No new tunnels and no new streams.
+    /// Accepts no further tunnels and streams.
     void finish();
 
 private:

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <string>
 
-/// What is found out about this node's workers by looking at them: for a thread that may hang.
+/// Inspections of this node's workers, which may hang: call them on a thread for that.
 namespace ddprun::agent {
 
 Agent::WorkersSeen look_at_workers(const Agent::LookAtWorkers& order);
 
-/// `port`: of the round's store, where this node's workers reach it. `tunnel`: what that store
-/// takes their streams to come from; empty: there is no tunnel.
+/// `port`: the port at which this node's workers reach the round's store. `tunnel`: the name that
+/// the store uses for their streams; empty: there is no tunnel.
 Agent::StoreClientsFound look_for_store_clients(
     const Agent::FindStoreClients& order, std::uint16_t port, const std::string& tunnel);
 

@@ -123,7 +123,7 @@ void WorkerProcesses::on_spawned(const Spawner::Outcome& outcome) {
     const pid_t pid = *outcome.pid;
     auto child = take_child(local_rank, pid);
     if (!child) {
-        // Its end could not be detected: better no worker than a lost one.
+        // Its end could not be detected: a missing worker is better than an unwatched one.
         ::kill(pid, SIGKILL);
         log::error("worker.not_watched", {{"reason", child.error().describe()}});
         return on_event_(Agent::WorkerExited{
@@ -142,7 +142,7 @@ void WorkerProcesses::on_spawned(const Spawner::Outcome& outcome) {
     if (is_last) parked_->workers_started();
 }
 
-/// The process with the place of this local rank: started for it, or one that was parked.
+/// The process that has the place of this local rank: newly started, or parked before.
 Result<Child> WorkerProcesses::take_child(int local_rank, pid_t pid) {
     const auto on_exit = [this, local_rank](WorkerExit exit) {
         on_exited(local_rank, std::move(exit));
@@ -168,7 +168,7 @@ void WorkerProcesses::signal_leader(int local_rank, int signal) {
 
 void WorkerProcesses::signal_session(int local_rank, int signal) {
     auto& child = processes_.at(static_cast<std::size_t>(local_rank)).child;
-    // Walking through all processes for each of many workers would take longer than to stop them.
+    // A walk through all processes for each of many workers would take longer than stopping them.
     if (!child || !has_orphans()) return;
     child->signal_session(signal);
     child->signal_session(SIGCONT);
@@ -182,10 +182,11 @@ void WorkerProcesses::kill_session(int local_rank) {
 int WorkerProcesses::count_leftovers() {
     const auto leaders = living_leaders();
     reap_orphans(leaders);
-    // Without a child nothing of a round can be left.
+    // If there is no child, no leftover of a round can exist.
     if (leaders.empty() && !has_any_child()) return 0;
     const int count = signal_descendants(0, leaders);
-    // The list of children may miss one that moves while it is read: an empty one is read twice.
+    // The kernel's list of children may miss a process that moves while it is read, so an empty
+    // list is read twice.
     return count > 0 ? count : signal_descendants(0, leaders);
 }
 
@@ -207,12 +208,12 @@ bool WorkerProcesses::has_attached() const {
 void WorkerProcesses::signal_attached(int signal) {
     if (attached_local_rank_ < 0 || processes_.empty()) return;
     auto& process = processes_.at(static_cast<std::size_t>(attached_local_rank_));
-    // It runs, and may have written already.
+    // The process may run already, although its pid is not known here yet: the signal is kept.
     if (!process.child) {
         process.early_signals.insert(signal);
         return;
     }
-    // It is not reaped yet, so no other group has its number.
+    // The process is not reaped yet, so no other group has its number.
     if (!process.child->has_exited()) ::kill(-process.child->pid(), signal);
 }
 

@@ -21,12 +21,13 @@
 
 namespace ddprun::agent {
 
-/// The processes of this node's current round: starts them, watches them, signals them as ordered.
-/// Lives on the agent's thread. Why is not decided here.
+/// The processes of this node's current round: starts, watches and signals them as ordered, and
+/// decides nothing. Lives on the agent's thread.
 class WorkerProcesses {
 public:
     using OnEvent = std::function<void(Agent::Event)>;
-    /// A child of this process that is no worker and is waited for elsewhere; none: there is none.
+    /// A child of this process that is no worker and for which other code waits; none: there is no
+    /// such child.
     using OtherChild = std::function<std::optional<pid_t>()>;
 
     WorkerProcesses(
@@ -43,49 +44,50 @@ public:
     WorkerProcesses(const WorkerProcesses&) = delete;
     WorkerProcesses& operator=(const WorkerProcesses&) = delete;
 
-    /// Every worker of a round. Requires: nothing is left of the one before. `before_first`: as for
-    /// Spawner::start.
+    /// Starts every worker of a round. Requires: no process of the previous round is left.
+    /// `before_first`: see Spawner::start.
     void spawn(const RoundPlan& plan, std::function<void()> before_first);
-    /// In place of `spawn`: none of them can be started, for this reason.
+    /// Called in place of `spawn`: reports for each worker that it cannot be started, for this
+    /// reason.
     void refuse(const std::string& reason);
     void cancel_spawns() { spawner_.cancel(); }
 
     void signal_leader(int local_rank, int signal);
     void signal_session(int local_rank, int signal);
     void kill_session(int local_rank);
-    /// Living processes below this one that are not leaders.
+    /// The number of living descendants that are not leaders.
     int count_leftovers();
     void signal_leftovers(int signal);
     void kill_leftovers();
-    /// Whether the rank that has the terminal has a process.
+    /// Whether the attached rank (--attach) has a process.
     bool has_attached() const;
-    /// As the terminal would, were it the worker's own: to its whole process group.
+    /// Signals the attached rank's whole process group, as its own terminal would.
     void signal_attached(int signal);
-    /// A signal of --signals-to-forward, to the leaders.
+    /// Sends a signal of --signals-to-forward to the leaders.
     void forward(int signal);
-    /// To one leader.
-    /// False: it has ended. One that is being started gets the signal once it runs.
+    /// Signals one leader. False: it has ended. A process that is being started gets the signal
+    /// once it runs.
     bool pass_signal(int local_rank, int signal);
-    /// Nothing: it has ended, or is being started.
+    /// None: it has ended, or is being started.
     std::optional<pid_t> pid_of(int local_rank) const;
-    /// Ctrl-Z: every process below this one stops, also those that are started meanwhile.
+    /// For Ctrl-Z: stops every descendant, including processes that are started meanwhile.
     void suspend();
     bool is_suspended() const { return is_suspended_; }
     void go_on();
-    /// The round's last process is gone.
+    /// Call when the round's last process has ended.
     void forget();
-    /// A worker has shown its first step.
+    /// Call when a worker has reported its first step.
     void step_seen();
 
-    /// The writer has room again.
+    /// Call when the writer has room again.
     void resume_output();
-    /// The last lines of its standard error; empty where it inherited ours.
+    /// The last lines of the worker's standard error; empty if it inherited the agent's.
     std::string stderr_tail(int local_rank) const;
 
 private:
     struct Process {
         std::optional<Child> child;
-        /// To be forwarded to it, and came before we knew it.
+        /// Signals to forward that came before the process was known.
         std::set<int> early_signals;
         WorkerOutput output;
     };
@@ -94,9 +96,9 @@ private:
     void on_spawned(const Spawner::Outcome& outcome);
     Result<Child> take_child(int local_rank, pid_t pid);
     void on_exited(int local_rank, WorkerExit exit);
-    /// Children that are waited for by their pids.
+    /// The children for which other code waits, by pid.
     std::vector<pid_t> watched() const;
-    /// Of workers that run or are parked.
+    /// The leaders of running and parked workers.
     std::vector<pid_t> living_leaders() const;
     bool has_orphans() const;
 
@@ -110,19 +112,20 @@ private:
     OnEvent on_event_;
     OtherChild other_child_;
     bool is_suspended_ = false;
-    /// Of the current round; -1: all inherit standard input, or it goes to another node's rank.
+    /// For the current round; -1: all workers inherit standard input, or another node's rank has
+    /// it.
     int attached_local_rank_ = -1;
-    /// Where a worker has it.
+    /// Set if a worker has the terminal.
     std::optional<Terminal> terminal_;
-    /// The standard input of the others; -1: they inherit it.
+    /// The standard input of the other workers; -1: they inherit the agent's.
     int no_input_ = -1;
     std::vector<Process> processes_;
-    /// Of the last round.
+    /// The plan of the last round.
     std::optional<RoundPlan> plan_;
-    /// With --warm.
+    /// Set with --warm.
     std::optional<ParkedWorkers> parked_;
     OrphanReaper reaper_;
-    // Last: its thread ends first, and with it what it started.
+    // Last member: its thread ends first, and with it the processes that it started.
     Spawner spawner_;
 };
 

@@ -14,8 +14,8 @@
 
 namespace ddprun::agent {
 
-/// One node of one job: joins, runs its workers of each round, reports what becomes of them, and
-/// follows the server's orders (agent/README.md). Driven by agent_runner (sockets, processes) and
+/// One node of one job: joins, runs its workers of each round, reports how they end, and carries
+/// out the server's orders (agent/README.md). Driven by agent_runner (sockets, processes) and
 /// tests/sim. Events and effects: AgentInterface.
 ///
 ///   joining   --Assignment-->          starting    SpawnWorkers, CheckStore
@@ -33,10 +33,10 @@ namespace ddprun::agent {
 ///   stopping  --group ended-->         joining     Send Ready with a fresh store
 ///   any       --JobResult, Ending-->   stopping, and without workers done: Finish
 ///
-/// Its data is in agent_data.hpp. The parts there decide what is theirs: `ServerLink` the
-/// connection, `Fence` until when the ranks are this node's, `WorkerGroup` the processes,
-/// `FailureReport` which worker failed first. The rest is functions over the data, in the file of
-/// its topic: agent_messages (from the server), agent_reports (to it), agent_round,
+/// Its data is in agent_data.hpp. Each part there makes the decisions of its topic: `ServerLink`
+/// those about the connection, `Fence` how long the ranks belong to this node, `WorkerGroup` those
+/// about the processes, `FailureReport` which worker failed first. The rest is functions over the
+/// data, one file per topic: agent_messages (from the server), agent_reports (to it), agent_round,
 /// agent_leave, agent_fence, agent_save, agent_store, agent_hang, agent_health, agent_commands.
 class Agent : public AgentInterface {
 public:
@@ -51,9 +51,9 @@ public:
 
     Phase phase() const { return data_.phase; }
     const control::Node& node() const { return data_.node; }
-    /// The current round's workers, if they are being spawned or not all gone.
+    /// The current round's workers, while they are being spawned or not all have ended.
     const WorkerGroup* group() const { return data_.group(); }
-    /// Of the current round, or the last one of this node; null: it has had none.
+    /// The assignment of the current round, or of this node's last one; null: there was none.
     const control::Assignment* assignment() const {
         return data_.round ? &data_.round->assignment : nullptr;
     }
@@ -61,15 +61,15 @@ public:
     std::string incarnation() const { return data_.incarnation(); }
     /// Why this node stops, or what it waits for; may be empty.
     std::string reason() const;
-    /// The server has this node.
+    /// The server counts this node as a member, and the connection to it is open.
     bool is_connected() const { return data_.link.is_admitted(); }
-    /// Of the protocol that both speak, if it has.
+    /// The protocol version in use on the current connection.
     int server_version() const { return data_.link.version(); }
     Fate fate() const { return data_.fate(); }
     Instant began_at() const { return data_.began_at; }
-    /// When the current phase began.
     Instant phase_began_at() const { return data_.phase_began_at; }
-    /// Messages about old rounds, or that make no sense now.
+    /// The number of ignored messages: they were about old rounds, or not valid in the current
+    /// state.
     std::uint64_t stale_count() const { return data_.stale_count; }
 
 private:

@@ -14,14 +14,14 @@
 namespace ddprun::agent {
 namespace {
 
-/// This node leaves alone, and the other nodes would go on.
+/// Turns this node's own leaving, after which the other nodes would go on, into the end of the job.
 void end_job_instead(AgentStep& step, NodeLeaving::JobEnd command, Duration grace) {
     auto& agent = step.agent;
     agent.leaving->command = std::move(command);
     agent.leaving->is_reported = false;
     agent.leaving->result_deadline.reset();
     report_to_server(step);
-    // The workers have their signal already: only the grace may be shorter.
+    // The workers have been signalled already: the request can only shorten the grace.
     if (agent.has_workers())
         return notify_group(
             step, WorkerGroup::StopRequested{agent.leaving->signal, grace, std::nullopt});
@@ -52,7 +52,7 @@ void on_drain_order(AgentStep& step, const control::DrainOrder& order) {
         (agent.preemption.notice && agent.preemption.notice->is_drain) || is_ending_as_saved(agent))
         return step.note_stale("drain order");
     step.emit(AgentInterface::NoteDrained{order.reason});
-    // It leaves already, and is to be known as drained.
+    // The node is leaving already; only the recorded reason becomes the drain.
     if (agent.preemption.notice) {
         agent.preemption.notice->reason = order.reason;
         agent.preemption.notice->is_drain = true;

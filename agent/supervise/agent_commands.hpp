@@ -3,13 +3,13 @@
 
 #include "agent/supervise/agent_data.hpp"
 
-/// What commands of this machine's users, and of the server for them, ask of an agent.
+/// Handlers of commands that users give to this agent, directly or through the server.
 namespace ddprun::agent {
 
 void on_stop_commanded(AgentStep& step, AgentInterface::StopCommanded stop);
-/// The answer is the server's.
+/// Passes a command on to the server, which sends the answer.
 void pass_on(AgentStep& step, int id, control::AgentMessage message);
-/// As SIGTERM, but that a command is the reason. It is repeated after a resume.
+/// Acts like SIGTERM, with the command as the reason. The server repeats the order after a resume.
 void on_drain_order(AgentStep& step, const control::DrainOrder& order);
 
 }  // namespace ddprun::agent

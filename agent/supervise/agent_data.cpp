@@ -7,7 +7,7 @@
 namespace ddprun::agent {
 namespace {
 
-/// Whether the server judges a silent node: another one could take its place.
+/// Whether the server judges a silent node: only if another node can take its place.
 bool needs_lease(const AgentConfig& config) {
     const auto& nodes = config.join.nodes;
     return nodes.max > 1 || nodes.spares > 0 || config.rendezvous.etcd;
@@ -28,7 +28,7 @@ AgentData::AgentData(
           random),
       fence(needs_lease(config), node.nonce) {}
 
-/// A failure that is still being explained is reported before.
+/// A failure that is still being explained must be reported before the node is ready.
 bool AgentData::is_ready() const {
     return round->reached.is_ready && !round->failures.is_open() && !checking;
 }
@@ -53,12 +53,13 @@ std::string AgentData::incarnation() const {
 }
 
 std::optional<Instant> AgentData::fence_ends_at() const {
-    // Of workers that have succeeded the leaders are gone; what they left behind acts in no world.
+    // The leaders of workers that have succeeded are gone, and their leftovers use no communicator:
+    // no fence is needed.
     if (!has_workers() || phase == AgentPhase::succeeded) return std::nullopt;
     return fence.ends_at(link.membership());
 }
 
-/// Of an idle node: workers that run are kept until the fence.
+/// Applies to an idle node only: running workers are kept until the fence.
 std::optional<Instant> AgentData::times_out_at() const {
     const bool is_idle = phase == AgentPhase::joining || phase == AgentPhase::succeeded;
     return is_idle && !leaving ? link.times_out_at() : std::nullopt;

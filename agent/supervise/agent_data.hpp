@@ -20,26 +20,27 @@
 #include <utility>
 #include <vector>
 
-/// What an agent knows, and one event on its way through it. What is decided of it is in the files
-/// `agent_*` here, each with its topic.
+/// The data of an agent, and the context of one event. The decisions over this data are in the
+/// `agent_*` files here, one per topic.
 namespace ddprun::agent {
 
 enum class AgentPhase : std::uint8_t { joining, starting, running, succeeded, stopping, done };
 
-/// What ends whatever is commanded. A node that leaves alone can still be ordered to end the job.
+/// Which end is already decided, whatever is commanded later. A node that leaves alone can still be
+/// ordered to end the job.
 enum class AgentFate : std::uint8_t { open, node_ends, job_ends };
 
-/// This node is about to be taken away, or may be.
+/// The node's announced or expected removal.
 struct Preemption {
     std::optional<NodeNotice> notice;
-    /// The last moment for an orderly stop before the end of the allocation, until there is a
-    /// notice for that.
+    /// The last moment for an orderly stop before the allocation ends; empty once there is a notice
+    /// of it.
     std::optional<Instant> allocation_stop_at;
-    /// The workers of this or an earlier round call `should_save`.
+    /// Whether workers of this or an earlier round have called `should_save`.
     bool has_asking_workers = false;
 };
 
-/// The newest totals of the job, for a server that knows nothing of it.
+/// The newest totals of the job, sent to a server that has none.
 struct KeptGoodput {
     std::string incarnation;
     control::Goodput totals;
@@ -50,7 +51,7 @@ struct AgentData {
     AgentConfig config;
     control::Node node;
     std::uint16_t peer_port;
-    /// For pauses and new nonces.
+    /// Source of random pauses and new nonces.
     Random& random;
     AgentPhase phase = AgentPhase::joining;
     Instant began_at{};
@@ -59,23 +60,23 @@ struct AgentData {
     Fence fence;
     Promise promise;
     NodeStores stores;
-    /// The current one, or the last one of this node.
+    /// The current round, or the last one of this node.
     std::optional<NodeRound> round;
-    FailureReport::Ends last_ends;  ///< of the last round that is over
+    FailureReport::Ends last_ends;  ///< the ends of the last completed round
     Preemption preemption;
     /// Why the health check is running; none: it is not running.
     std::optional<AgentInterface::CheckHealth::Reason> checking;
     std::optional<NodeLeaving> leaving;
     std::optional<Ending> ending;
     std::optional<KeptGoodput> goodput;
-    bool is_lost = false;  ///< to the server, which counts this node no more
+    bool is_lost = false;  ///< the server no longer counts this node as a member
     bool is_hosting = false;
-    std::string standby_reason;  ///< of the server, while no round includes this node
+    std::string standby_reason;  ///< from the server, while no round includes this node
     std::uint64_t stale_count = 0;
 
     AgentData(AgentConfig config, control::Node node, std::uint16_t peer_port, Random& random);
 
-    /// The current round's workers, if they are being spawned or not all gone.
+    /// The current round's workers, while they are being spawned or not all have ended.
     const WorkerGroup* group() const { return round && round->group ? &*round->group : nullptr; }
     bool has_workers() const { return group() != nullptr && !group()->is_over(); }
     bool is_current(int number) const { return round && round->assignment.round == number; }
@@ -83,16 +84,16 @@ struct AgentData {
     bool is_ready() const;
     bool has_result() const;
     AgentFate fate() const;
-    /// Of how the workers of the current round ended, or else of the last one.
+    /// How the workers of the current round ended, or those of the last one.
     FailureReport::Ends worker_ends() const;
     /// Empty before a server has welcomed this node.
     std::string incarnation() const;
 
-    /// When this node kills its workers, unless it hears the server.
+    /// When this node kills its workers if no answer of the server arrives before.
     std::optional<Instant> fence_ends_at() const;
     /// When an idle node times out.
     std::optional<Instant> times_out_at() const;
-    /// Until when a server that is not heard is waited for.
+    /// Until when this node waits for a server that does not answer.
     std::optional<Instant> wait_ends_at() const;
 };
 
@@ -103,9 +104,9 @@ struct AgentStep {
     std::vector<AgentInterface::Effect>& out;
 
     void emit(AgentInterface::Effect effect) const { out.push_back(std::move(effect)); }
-    /// To the server.
+    /// Sends to the server.
     void send(control::AgentMessage message) const;
-    /// The message has no effect.
+    /// Counts and logs a message that is ignored.
     void note_stale(std::string what) const;
 };
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-/// Until when this node's ranks are its own, as far as it knows (fence.hpp, docs/fence.md).
+/// The time until which this node may treat its ranks as its own (fence.hpp, docs/fence.md).
 namespace ddprun::agent {
 
 std::optional<Instant> probe_at(const AgentData& agent);
@@ -14,7 +14,7 @@ void probe_neighbours(AgentStep& step);
 void on_peer_answered(AgentStep& step, const AgentInterface::PeerAnswered& answered);
 /// Kills the workers.
 void fence_self(AgentStep& step, std::string reason);
-/// The keeper kills this node at the fence if the agent does not.
+/// Sends the fence to the keeper, which kills this node then if the agent has not.
 void update_keeper(AgentStep& step);
 
 }  // namespace ddprun::agent

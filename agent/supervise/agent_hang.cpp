@@ -9,7 +9,7 @@
 
 namespace ddprun::agent {
 
-/// A worker with a terminal waits for its user.
+/// Workers with an attached terminal are not watched: they may wait for their user.
 void begin_watch(AgentStep& step) {
     auto& agent = step.agent;
     const auto& settings = agent.config.join.settings;

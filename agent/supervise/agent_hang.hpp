@@ -5,7 +5,8 @@
 
 #include <optional>
 
-/// The agent looks at its workers (--hang-after), and obeys what the server concludes.
+/// The agent inspects its workers (--hang-after), and carries out what the server decides from
+/// that.
 namespace ddprun::agent {
 
 /// Requires: the round's workers have started.

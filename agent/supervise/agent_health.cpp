@@ -17,8 +17,8 @@ void check_health(AgentStep& step, AgentInterface::CheckHealth::Reason reason) {
     step.emit(AgentInterface::CheckHealth{reason});
 }
 
-/// Also after a failure that only followed one elsewhere, and one that is still being explained:
-/// which node is at fault is not known yet.
+/// Checks also after a secondary failure and during an explanation: which node is at fault is not
+/// known yet.
 void check_health_after_round(AgentStep& step) {
     auto& agent = step.agent;
     const auto& failures = agent.round->failures;
@@ -43,7 +43,7 @@ void on_health_checked(AgentStep& step, AgentInterface::HealthChecked checked) {
         step.emit(AgentInterface::NoteUnfit{leaving.why});
         return leave_job(step, std::move(leaving), false);
     }
-    // Before the job it is a mistake of the command line.
+    // At the start of the job a check that cannot run is a mistake on the command line.
     if (checked.answer == Answer::not_run && is_start)
         return end_node(step, NodeRefused{"--health-check: " + checked.text});
     if (checked.answer != Answer::fit)

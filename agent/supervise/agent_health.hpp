@@ -3,10 +3,10 @@
 
 #include "agent/supervise/agent_data.hpp"
 
-/// The agent has its node checked (--health-check), and leaves the job when it is unfit.
+/// The agent runs the health check of its node (--health-check), and leaves the job if it is unfit.
 namespace ddprun::agent {
 
-/// Unless a check runs already.
+/// Has no effect while a check is running.
 void check_health(AgentStep& step, AgentInterface::CheckHealth::Reason reason);
 void check_health_after_round(AgentStep& step);
 void on_health_checked(AgentStep& step, AgentInterface::HealthChecked checked);

@@ -21,10 +21,10 @@
 
 namespace ddprun::agent {
 
-/// The events and effects of `Agent`, for the agent itself, its parts and its drivers.
-/// What has the name of a part's own event or effect is passed on as it is.
+/// The events and effects of `Agent`, used by the agent itself, its parts and its drivers. An event
+/// or effect with the name of a part's own one is passed on unchanged.
 struct AgentInterface {
-    /// The text for the user is in `describe`.
+    /// `describe` makes the text for the user from it.
     using ConnectError = ServerLink::ConnectError;
 
     // ---- events ----
@@ -65,7 +65,8 @@ struct AgentInterface {
         std::string failure;
     };
     using NoticeGiven = FailureReport::NoticeGiven;
-    /// Clients wait long in the store of this port, which this node serves; without its round.
+    /// Clients have waited long in the store on this port, which this node serves. `wait.round` is
+    /// not set.
     struct StoreWaited {
         std::uint16_t port;
         control::StoreWait wait;
@@ -74,12 +75,12 @@ struct AgentInterface {
     struct StoreClientsFound {
         control::StoreClients clients;
     };
-    /// A probe of another agent; each caller has a number of its own.
+    /// A probe from another agent; each caller has a different number, for AnswerPeer.
     struct PeerAsked {
         int caller;
         PeerProbe probe;
     };
-    /// What this node's workers of a round have reported so far.
+    /// The progress that this node's workers of a round have reported so far.
     struct ProgressRead {
         control::NodeProgress progress;
     };
@@ -88,41 +89,43 @@ struct AgentInterface {
         int round;
         std::vector<health::Look> looks;
     };
-    /// What this node's ranks show of saves now.
+    /// The save state that this node's ranks show now.
     struct SavesRead {
         int round;
         std::vector<RankSave> ranks;
     };
-    /// Answers to ShowSave: no rank can miss it any more. What they showed after that.
+    /// Answers to ShowSave: every rank can see the save point now. `ranks` was read after that.
     struct SaveShown {
         int round;
         int ballot;
         std::vector<RankSave> ranks;
     };
-    /// Answers to Neighbours::Ask; empty: there was no answer in time.
+    /// Answers to Neighbours::Ask; empty: no answer came in time.
     struct PeerAnswered {
         int ask;
         std::optional<PeerAnswer> answer;
     };
-    /// SIGINT, SIGTERM, SIGHUP, SIGQUIT or that of --preempt-signal, sent to `ddprun`.
+    /// SIGINT, SIGTERM, SIGHUP, SIGQUIT or the signal of --preempt-signal arrived at `ddprun`.
     struct Signalled {
         int signal;
-        /// The sender has sent it to every process of this node.
+        /// The sender has signalled every process of this node.
         bool is_for_all_processes = false;
     };
-    /// The job is to end on every node: SIGTERM to the workers.
+    /// A command ends the job on every node; the workers get SIGTERM.
     struct StopCommanded {
-        /// Which command, and of which user and process.
+        /// The command, with its user and process.
         std::string reason;
-        /// Between SIGTERM and SIGKILL, instead of the job's own; not longer.
+        /// The time between SIGTERM and SIGKILL, in place of the job's grace; never longer than
+        /// that.
         std::optional<Duration> grace = std::nullopt;
     };
-    /// Commands that the server obeys; its answer comes as `AnswerCommand` with their `id`.
+    /// Commands that the server carries out; its answer comes as `AnswerCommand` with their `id`.
     using DrainCommanded = control::Drain;
     using UndrainCommanded = control::Undrain;
     /// Answers to CheckHealth.
     struct HealthChecked {
-        /// `unknown`: it ended in another way, or not in time; `not_run`: there is no such command.
+        /// `unknown`: the check ended in another way, or not in time; `not_run`: it could not be
+        /// started.
         enum class Answer : std::uint8_t { fit, unfit, unknown, not_run };
         Answer answer;
         /// Why the node is unfit, or what went wrong.
@@ -161,11 +164,11 @@ struct AgentInterface {
 
     // ---- effects ----
 
-    /// A fresh keyspace on a port of its own, beside those that are open.
+    /// Opens a fresh keyspace on its own port; stores that are open stay open.
     struct OpenStore {
         bool operator==(const OpenStore&) const = default;
     };
-    /// Let its clients finish reading what was sent, then close.
+    /// The store's clients can finish reading what was sent, then it closes.
     struct CloseStore {
         std::uint16_t port;
         bool operator==(const CloseStore&) const = default;
@@ -173,38 +176,39 @@ struct AgentInterface {
     using Connect = ServerLink::Connect;
     using Send = ServerLink::Send;
     using CloseLink = ServerLink::CloseLink;
-    /// Every worker of this node, in order of local rank.
+    /// Spawns every worker of this node, in order of local rank.
     struct SpawnWorkers {
         control::Assignment assignment;
         std::string incarnation;
-        /// Numeric, where the other nodes reach this one.
+        /// Numeric address at which the other nodes reach this one.
         std::string node_addr;
         bool operator==(const SpawnWorkers&) const = default;
     };
-    /// One connection to the round's store, within limits::store_reachability_timeout.
+    /// Makes one connection to the round's store, within limits::store_reachability_timeout.
     struct CheckStore {
         int round;
         Endpoint store;
         bool operator==(const CheckStore&) const = default;
     };
-    /// Which workers are connected to this port, the round's store.
+    /// Finds which workers are connected to this port, the one of the round's store.
     struct FindStoreClients {
         int round;
         std::uint16_t port;
-        /// By local rank; 0: it does not run.
+        /// By local rank; 0: the worker does not run.
         std::vector<int> pids;
-        /// Local ranks, for the answer: those that end during the search may be stopped ones.
+        /// Local ranks of ended workers, for the answer: workers that end during the search may
+        /// have been stopped.
         std::vector<int> ended;
         bool operator==(const FindStoreClients&) const = default;
     };
-    /// What each of them does at this moment.
+    /// Inspects what each worker does at this moment.
     struct LookAtWorkers {
         int round;
-        /// By local rank; 0: it does not run.
+        /// By local rank; 0: the worker does not run.
         std::vector<int> pids;
         bool operator==(const LookAtWorkers&) const = default;
     };
-    /// Whether this node is fit to run workers; it has none meanwhile.
+    /// Checks whether this node is fit to run workers; no worker runs meanwhile.
     struct CheckHealth {
         enum class Reason : std::uint8_t { start, failure, hang };
         Reason reason;
@@ -212,40 +216,40 @@ struct AgentInterface {
     };
     using GiveNotice = FailureReport::GiveNotice;
     using ExplainFailure = FailureReport::ExplainFailure;
-    /// The round's last process is gone and its failure explained: its error files are of no use
-    /// any more.
+    /// The round's last process has ended and its failure is explained: its error files can be
+    /// removed.
     struct CleanUpRound {
         int round;
         bool operator==(const CleanUpRound&) const = default;
     };
-    /// And then close; empty: close at once.
+    /// Sends this answer and then closes the connection; empty: closes it at once.
     struct AnswerPeer {
         int caller;
         std::optional<PeerAnswer> answer;
         bool operator==(const AnswerPeer&) const = default;
     };
-    /// When the keeper is to kill this node.
+    /// Sets when the keeper kills this node.
     struct SetFence {
         std::optional<Instant> ends_at;
         bool operator==(const SetFence&) const = default;
     };
-    /// To the server in this process: end the job on every node.
+    /// Orders the server in this process to end the job on every node.
     struct InterruptServer {
         int signal;
         std::string reason;
-        /// Between the signal and SIGKILL, instead of the job's own.
+        /// The time between the signal and SIGKILL, in place of the job's grace.
         std::optional<Duration> grace = std::nullopt;
         bool operator==(const InterruptServer&) const = default;
     };
     using NoteWaiting = ServerLink::NoteWaiting;
     using NoteStandby = ServerLink::NoteStandby;
-    /// Too few nodes are there for a round.
+    /// A round cannot begin: nodes are missing.
     struct NoteMissing {
         std::string reason;
         std::string next_step;
         bool operator==(const NoteMissing&) const = default;
     };
-    /// The first SIGINT: the workers have `grace` to end, and what a second one means.
+    /// The first SIGINT: the user is shown the workers' `grace`, and what a second SIGINT does.
     struct NoteInterrupt {
         Duration grace;
         bool operator==(const NoteInterrupt&) const = default;
@@ -255,21 +259,21 @@ struct AgentInterface {
         std::string reason;
         bool operator==(const NoteStopping&) const = default;
     };
-    /// To all ranks of the round.
+    /// Shows the save point to this node's ranks of the round.
     struct ShowSave {
         int round;
         control::SavePoint save;
-        /// When a rank goes on without an agreement.
+        /// When a rank that has seen no agreement stops waiting for it.
         Instant wait_ends_at{};
         bool operator==(const ShowSave&) const = default;
     };
-    /// This node is about to be taken away, and the workers run for a save until then.
+    /// This node is about to be taken away; the workers run until then, so that they can save.
     struct NoteNotice {
         std::string reason;
         Duration left;
         bool operator==(const NoteNotice&) const = default;
     };
-    /// From this step on every rank saves, once.
+    /// From this step on, every rank saves at its next opportunity, once.
     struct NoteSave {
         std::uint64_t step;
         bool operator==(const NoteSave&) const = default;
@@ -294,14 +298,15 @@ struct AgentInterface {
         std::string reason;
         bool operator==(const NoteHealthUnknown&) const = default;
     };
-    /// The round makes no progress, and which ranks do what; rows may be left to other nodes.
+    /// The round makes no progress; the rows say which ranks do what. A row may be left to other
+    /// nodes' screens.
     struct NoteHang {
         int round;
         std::string headline;
         std::vector<std::string> rows;
         bool operator==(const NoteHang&) const = default;
     };
-    /// What became of a command that was passed on.
+    /// The outcome of a command that was passed on to the server.
     struct AnswerCommand {
         int id;
         bool is_done;
@@ -310,7 +315,7 @@ struct AgentInterface {
     };
     using NoteServerLost = ServerLink::NoteServerLost;
     using NoteServerBack = ServerLink::NoteServerBack;
-    /// A message about a round that is over.
+    /// A message was ignored because it is not valid now, e.g. its round is over.
     struct NoteStale {
         std::string what;
         bool operator==(const NoteStale&) const = default;
@@ -320,7 +325,7 @@ struct AgentInterface {
         int leftover_count;
         bool operator==(const NoteStuck&) const = default;
     };
-    /// The last effect of all.
+    /// The last effect: none follows it.
     struct Finish {
         JobReport report;
         bool operator==(const Finish&) const = default;
@@ -362,7 +367,7 @@ struct AgentInterface {
         NoteStale,
         NoteStuck,
         Finish,
-        // The group's orders to processes, as they are.
+        // The group's effects on processes, passed on unchanged.
         WorkerGroup::SignalLeader,
         WorkerGroup::SignalSession,
         WorkerGroup::KillSession,

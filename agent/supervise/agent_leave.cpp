@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A node that leaves alone gets no result: it waits only for one that is already on its way.
+/// A node that leaves alone is sent no result: it waits only for one that is already in flight.
 constexpr Duration late_result_timeout = 1s;
 
 JobReport job_report(const AgentData& agent) {
@@ -42,7 +42,8 @@ void on_signal(AgentStep& step, const AgentInterface::Signalled& signalled) {
     const int signal = signalled.signal;
     const auto grace = agent.config.join.settings.grace;
     if (agent.leaving || agent.ending) {
-        // A second SIGINT comes from the user and means at once; a scheduler only repeats itself.
+        // A second SIGINT comes from the user and takes effect at once; a scheduler only repeats
+        // its signal.
         if (signal != SIGINT) {
             if (signalled.is_for_all_processes && agent.has_workers())
                 notify_group(step, WorkerGroup::StopRequested{signal, grace, std::nullopt});
@@ -52,7 +53,7 @@ void on_signal(AgentStep& step, const AgentInterface::Signalled& signalled) {
         return finish_node(step);
     }
     const bool is_notice = signal == agent.config.preemption.signal;
-    // Every rank has saved, and is being stopped for that.
+    // Every rank has saved, and is being stopped because of that.
     if (is_ending_as_saved(agent) && (is_notice || signal == SIGTERM)) return;
     if (is_saved_before(agent, signalled)) {
         const auto& plan = agent.config.preemption;
@@ -74,7 +75,7 @@ void leave_job(AgentStep& step, NodeLeaving leaving, bool has_signalled_all) {
     agent.preemption.notice.reset();
     agent.leaving = std::move(leaving);
     if (agent.round) notify_failures(step, FailureReport::LeaveBegan{});
-    // Other jobs of the server are not meant by a command, and it is no end of the server.
+    // A command ends this job only: the server's other jobs, and the server itself, go on.
     const bool is_by_message = agent.leaving->command && agent.link.is_admitted() &&
                                agent.link.version() >= control::job_end_since;
     if (agent.is_hosting && !is_by_message) {
@@ -94,7 +95,7 @@ void wait_for_result(AgentStep& step) {
     if (agent.round) agent.round->reached.is_ready = true;
     if (!agent.link.is_admitted()) return finish_node(step);
     if (agent.leaving->result_deadline) return;
-    // Where this signal ends the whole job, the result comes when every node has stopped.
+    // If this signal or command ends the whole job, the result comes when every node has stopped.
     const bool is_for_all = agent.is_hosting || agent.leaving->ends_job();
     const auto drain =
         is_for_all ? agent.config.join.settings.grace + limits::drain_margin : Duration{};
@@ -112,7 +113,7 @@ void end_node(AgentStep& step, Ending ending) {
 void finish_node(AgentStep& step) {
     auto& agent = step.agent;
     if (agent.phase == AgentPhase::done) return;
-    // What the job ends with says nothing of a node that is unfit.
+    // The job's result does not say why an unfit node leaves.
     const bool is_unfit = agent.leaving && agent.leaving->by == NodeLeft::By::unfit;
     if (!agent.ending || is_unfit)
         agent.ending = NodeLeft{

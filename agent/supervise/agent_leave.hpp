@@ -7,13 +7,13 @@
 namespace ddprun::agent {
 
 void on_signal(AgentStep& step, const AgentInterface::Signalled& signalled);
-/// `has_signalled_all`: the workers have the signal already.
+/// `has_signalled_all`: another process has sent the signal to the workers already.
 void leave_job(AgentStep& step, NodeLeaving leaving, bool has_signalled_all);
-/// The workers of a node that leaves are gone.
+/// Call when the workers of a leaving node have ended.
 void wait_for_result(AgentStep& step);
-/// The first ending counts.
+/// Only the first ending counts.
 void end_node(AgentStep& step, Ending ending);
-/// Nothing follows it. Requires: the agent has an ending, or is leaving.
+/// Emits the agent's last effect. Requires: the agent has an ending, or is leaving.
 void finish_node(AgentStep& step);
 
 }  // namespace ddprun::agent

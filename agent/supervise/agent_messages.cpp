@@ -22,8 +22,8 @@
 namespace ddprun::agent {
 namespace {
 
-/// Everything on a connection is said under the epoch of its first answer. That of a leader which
-/// another one has followed is obeyed no more: the connection is closed.
+/// Every message on a connection belongs to the epoch of its first answer. If that leader has been
+/// replaced by a newer one, its messages are ignored and the connection is closed.
 bool follows(AgentStep& step, std::uint64_t epoch) {
     auto& agent = step.agent;
     if (agent.promise.follow(epoch)) return true;
@@ -36,24 +36,24 @@ bool follows(AgentStep& step, std::uint64_t epoch) {
 
 void on_assignment(AgentStep& step, control::Assignment next) {
     auto& agent = step.agent;
-    // Workers were given this address, however the first node is reached otherwise. To a
-    // members-only store no worker has an address but its own node's.
+    // The user gave the workers this address, even if this agent reaches the first node at another
+    // one. With a members-only store, workers only connect to their own node.
     if (agent.config.rendezvous.is_static && !agent.config.has_members_store()) {
         next.master_addr = agent.config.rendezvous.endpoint.host;
         next.master_port = agent.config.rendezvous.endpoint.port;
     }
-    // After a resume the server repeats what holds.
+    // After a resume the server repeats the assignment that is in force.
     if (agent.round && next == agent.round->assignment) return;
     const bool is_old = agent.round && next.round <= agent.round->assignment.round;
     const bool is_free = !is_old && !agent.has_workers() && agent.link.is_admitted();
-    // The server began this round before the request to end the job reached it. It waits for every
+    // The server began this round before it received the request to end the job. It waits for every
     // node to stop.
     if (is_free && agent.leaving && agent.is_hosting && !agent.has_result())
         return begin_round_without_workers(step, std::move(next));
     if (!is_free || agent.leaving || agent.ending)
         return step.note_stale("assignment of round " + std::to_string(next.round));
-    // Delayed beyond the lease: the server may have given this node's ranks away since. The answer
-    // to a resume repeats what still holds.
+    // The assignment was delayed beyond the lease: the server may have reassigned this node's ranks
+    // since. The answer to a resume repeats the assignment if it is still in force.
     if (!agent.fence.is_valid(agent.link.membership(), step.now)) {
         step.note_stale("assignment of round " + std::to_string(next.round) + " after the lease");
         return notify_link(step, ServerLink::ReconnectRequested{});
@@ -61,18 +61,19 @@ void on_assignment(AgentStep& step, control::Assignment next) {
     begin_round(step, std::move(next));
 }
 
-/// Another node of the step was signalled: the scheduler's signal comes to the workers here too.
+/// Another node of the Slurm step was signalled: the scheduler signals the workers here too.
 Duration signal_after(const AgentData& agent, const control::Cause& cause) {
     const bool comes_too =
         cause.signal != 0 && agent.config.is_signalled_as_a_whole && !agent.leaving;
     return comes_too ? limits::scheduler_signal_window : Duration{};
 }
 
-/// This node's log has the cause already: the end of its own worker, or its own Ctrl-C.
+/// Whether this node's log has the cause already: its own worker's end, its own Ctrl-C or a
+/// command.
 bool is_noted(const AgentData& agent, const control::Stop& stop) {
     const auto& cause = stop.root_cause;
     if (agent.leaving && agent.leaving->signal == SIGINT && cause.signal == SIGINT) return true;
-    // The command is in the log.
+    // The command was logged when it came.
     if (agent.leaving && agent.leaving->command && cause.reason == agent.leaving->command->reason)
         return true;
     const auto& failures = agent.round->failures;
@@ -87,7 +88,7 @@ void on_stop(AgentStep& step, const control::Stop& stop) {
         const auto& worker = stop.root_cause.worker;
         notify_failures(step, FailureReport::StopReceived{worker && worker->is_secondary});
         agent.round->stop_reason = stop.reason;
-        // The job ends: its result says how, and nothing is left to be saved.
+        // The job ends: its result contains the cause, and no save is needed any more.
         const bool ends_job = stop.root_cause.kind == control::Cause::Kind::cancelled;
         if (ends_job && !is_ending_as_saved(agent)) agent.preemption.notice.reset();
     }

@@ -3,10 +3,10 @@
 
 #include "agent/supervise/agent_data.hpp"
 
-/// What the server says.
+/// Handlers of the server's messages.
 namespace ddprun::agent {
 
-/// On the current connection.
+/// Handles a message of the current connection.
 void on_message(AgentStep& step, control::ServerMessage message);
 
 }  // namespace ddprun::agent

@@ -21,7 +21,7 @@ void notify_link(AgentStep& step, ServerLink::Event event) {
     std::vector<ServerLink::Effect> asked;
     agent.link.handle(std::move(event), step.now, asked);
     for (auto& effect : asked) {
-        // Nothing follows Finish.
+        // Finish is the last effect: later events are ignored.
         if (agent.phase == AgentPhase::done) return;
         std::visit(
             Overloaded{
@@ -67,7 +67,7 @@ void notify_group(AgentStep& step, WorkerGroup::Event event) {
                     begin_watch(step);
                     agent.round->reached.has_started = true;
                 },
-                // FailureReport judges the exit itself.
+                // FailureReport gets the exit itself, and judges it.
                 [&](WorkerGroup::Failed) {},
                 [&](WorkerGroup::Succeeded) {
                     agent.phase = AgentPhase::succeeded;

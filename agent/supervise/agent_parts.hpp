@@ -3,7 +3,7 @@
 
 #include "agent/supervise/agent_data.hpp"
 
-/// The agent's parts get their events here, and what they decide is carried out.
+/// Passes events to the agent's parts, and carries out the effects that they return.
 namespace ddprun::agent {
 
 void notify_link(AgentStep& step, ServerLink::Event event);

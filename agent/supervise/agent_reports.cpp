@@ -15,8 +15,8 @@
 namespace ddprun::agent {
 namespace {
 
-/// Why the job cannot be left to a server that speaks this version; empty: it can. A round of a
-/// fixed size has whole units under any server.
+/// Why a server of this version cannot run the job; empty: it can. A round of a fixed size consists
+/// of whole units under any server.
 std::string objection_to_server(const control::NodeRange& nodes, int version) {
     const bool is_fixed = nodes.min == nodes.max;
     if (!nodes.unit || is_fixed || version >= control::shape_since) return {};
@@ -28,7 +28,7 @@ std::string objection_to_server(const control::NodeRange& nodes, int version) {
 control::Leave leave_message(const AgentData& agent) {
     control::Leave leave{agent.leaving->reason(agent.node.host), agent.leaving->signal};
     if (!agent.leaving->command) return leave;
-    // To an older server SIGINT alone ends the job.
+    // On an older server only SIGINT ends the job.
     if (agent.link.version() < control::job_end_since) leave.signal = SIGINT;
     leave.ends_job = agent.link.version() >= control::job_end_since;
     leave.grace = leave.ends_job ? agent.leaving->command->grace : std::nullopt;
@@ -92,7 +92,7 @@ control::Resume resume_message(const AgentData& agent, Instant now) {
 
 void greet(AgentStep& step) {
     auto& agent = step.agent;
-    // A lost node comes back under a new nonce when its workers are gone (rejoin).
+    // A lost node joins again under a new nonce once its workers have ended (rejoin).
     if (!agent.link.wants_greeting() || agent.is_lost) return;
     if (auto reason = objection_to_server(agent.config.join.nodes, agent.link.version());
         !reason.empty()) {
@@ -114,7 +114,7 @@ void greet(AgentStep& step) {
     agent.round->save.reported.reset();
 }
 
-/// Each report replaces the one before; a server that was started again has none.
+/// Each report replaces the one before; a restarted server has none.
 void report_progress(AgentStep& step) {
     auto& agent = step.agent;
     auto& progress = agent.round->progress;
@@ -129,7 +129,8 @@ void report_progress(AgentStep& step) {
         control::NodeProgress{round, progress.known, step.now - progress.changed_at}});
 }
 
-/// Not before it is known which neighbours can be reached, unless there is more to report already.
+/// Sent once it is known which neighbours can be reached, or earlier if a later state must be
+/// reported.
 void report_started(AgentStep& step) {
     auto& agent = step.agent;
     const bool is_more = agent.phase == AgentPhase::succeeded ||
@@ -137,7 +138,8 @@ void report_started(AgentStep& step) {
     if (!agent.fence.is_reach_known() && !is_more) return;
     agent.round->reported.has_started = true;
     agent.fence.report_reach();
-    // From this report on the server may judge earlier: the keeper gets the earlier fence before.
+    // From this report on the server may judge earlier: the keeper must have the earlier fence
+    // first.
     if (agent.fence.is_judged_early()) update_keeper(step);
     step.send(control::Started{agent.round->assignment.round, agent.fence.reported_reach()});
 }
@@ -158,20 +160,21 @@ void report_to_server(AgentStep& step) {
     const auto& assignment = agent.round->assignment;
     auto& reported = agent.round->reported;
     if (agent.round->reached.has_started && !reported.has_started) report_started(step);
-    // The others are stopped because of it.
+    // This report makes the server stop the other nodes.
     if (failures.is_reportable() && !agent.round->is_failure_reported) {
         agent.round->is_failure_reported = true;
         step.send(control::Failed{
             assignment.round, failures.age(step.now), failures.failure(), failures.kind()});
     }
     report_progress(step);
-    // Before the end of ranks that have ended because they had saved.
+    // Sent before the end of ranks that ended because they had saved.
     report_save(step);
     if (agent.phase == AgentPhase::succeeded && !reported.has_succeeded) {
         reported.has_succeeded = true;
         step.send(control::Succeeded{assignment.round});
     }
-    // Ready ends this node's part of the round: a failure still being explained goes first.
+    // Ready ends this node's part of the round: a failure that is still being explained is sent
+    // first.
     if (agent.is_ready() && !reported.is_ready) {
         reported.is_ready = true;
         // A node that leaves has no store to offer; the field requires a port.

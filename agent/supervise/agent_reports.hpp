@@ -3,8 +3,8 @@
 
 #include "agent/supervise/agent_data.hpp"
 
-/// What this node reports to the server. What is to be reported is compared with what was reported
-/// after every event, so a reconnect at any moment needs no case of its own.
+/// What this node reports to the server. After every event the state to report is compared with
+/// what was reported, so a reconnect at any moment needs no code of its own.
 namespace ddprun::agent {
 
 void report_to_server(AgentStep& step);

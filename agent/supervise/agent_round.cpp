@@ -23,17 +23,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A round that needs no new node begins long before.
+/// A round that needs no new node begins well within this time.
 constexpr Duration next_round_note_after = 2s;
 
-/// Where the workers find this node.
+/// The address at which the workers reach this node.
 std::string node_addr(const AgentConfig& config, const ServerLink& link) {
     if (!config.join.addr.empty()) return config.join.addr;
     const auto own_end = parse_endpoint(link.socket_addr(), 0);
     return own_end ? own_end->host : std::string{};
 }
 
-/// Which workers a failure of this round may stem from, and where it is written for their peers.
+/// Which workers a failure of this round may come from, and where their peers read about it.
 FailureReport::Place place_in(
     const control::Assignment& round, const std::string& incarnation, const AgentConfig& config) {
     FailureReport::Place place{round.round, round.rank_base, config.join.node.host};
@@ -62,7 +62,7 @@ void rejoin(AgentStep& step) {
     leave_round(step);
     agent.phase = AgentPhase::joining;
     agent.stores.open(step.out);
-    // Not before it is known to be fit.
+    // The node joins only when it is known to be fit.
     if (agent.checking)
         agent.checking = AgentInterface::CheckHealth::Reason::start;
     else
@@ -89,8 +89,9 @@ void begin_round(AgentStep& step, control::Assignment next) {
         step.emit(AgentInterface::CheckStore{
             assignment.round, {assignment.master_addr, assignment.master_port}});
     agent.fence.enter_round(assignment);
-    // The reach of the neighbours is reported before any node is silent. When this process stops, a
-    // server in it stops too: nothing judges this node meanwhile.
+    // The number of reachable neighbours must be reported before any node is silent. A hosting node
+    // needs no probe: when this process stops, the server stops too, and nothing judges this node
+    // meanwhile.
     if (agent.fence.has_lease() && !agent.is_hosting) probe_neighbours(step);
 }
 
@@ -122,7 +123,8 @@ void stop_workers(AgentStep& step, const WorkerGroup::StopRequested& request) {
     withdraw_proposal(step);
     notify_failures(step, FailureReport::StopBegan{request.signal});
     agent.phase = AgentPhase::stopping;
-    // The next round must not wait for its store; a node that ends has no next round.
+    // Opened early, so that the next round need not wait for its store; a node that ends has no
+    // next round.
     if (!agent.ending && !agent.leaving) agent.stores.open(step.out);
     notify_group(step, request);
 }
@@ -144,7 +146,8 @@ void after_group(AgentStep& step) {
     if (agent.fence.is_tripped()) {
         agent.fence.clear();
         const auto& membership = agent.link.membership();
-        // Earlier the fault may be on this node's side: the server may answer again in time.
+        // Before that moment the fault may be on this node's side: the server may still answer in
+        // time.
         if (membership->welcome.hosted && step.now >= membership->valid_until())
             return end_node(
                 step,
@@ -161,7 +164,7 @@ void after_group(AgentStep& step) {
     agent.stores.open(step.out);
 }
 
-/// A failure that is being explained needs its files.
+/// Keeps the files of a failure that is still being explained: they are needed for that.
 void clean_up_explained(AgentStep& step) {
     auto& agent = step.agent;
     if (agent.round && !agent.round->failures.is_open()) clean_up_round(step);
@@ -174,8 +177,8 @@ void clean_up_round(AgentStep& step) {
     step.emit(AgentInterface::CleanUpRound{agent.round->assignment.round});
 }
 
-/// The workers are gone and the other nodes make no new round: the screen of this node would
-/// show nothing until there is one.
+/// The workers have ended and the other nodes have not made a new round: without this note the
+/// screen would show nothing until there is one.
 void note_next_round(AgentStep& step) {
     auto& agent = step.agent;
     agent.round->note_at.reset();

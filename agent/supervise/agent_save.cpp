@@ -19,7 +19,7 @@ bool is_saved_before(const AgentData& agent, const AgentInterface::Signalled& si
     const bool is_notice = plan.signal != 0 && signal == plan.signal;
     if (agent.preemption.notice)
         return is_notice || (signal == SIGTERM && agent.preemption.notice->signal == SIGTERM);
-    // The workers ignore the signal of a notice; of any other they may be ending already.
+    // Workers ignore the signal of a notice; any other signal may be ending them already.
     if (!is_notice && (signal != SIGTERM || signalled.is_for_all_processes)) return false;
     if (agent.phase != AgentPhase::starting && agent.phase != AgentPhase::running) return false;
     if (plan.window(agent.config.join.settings.grace) == Duration{}) return false;
@@ -46,15 +46,15 @@ Duration grace_left(const AgentData& agent, Instant now) {
                : grace;
 }
 
-/// Until its result is there: the server that has decided this may be replaced.
+/// True until the result arrives: the server that decided this may be replaced.
 bool is_ending_as_saved(const AgentData& agent) {
     if (!agent.round) return false;
     const auto& point = agent.round->save.point();
     return point && point->state == control::SaveState::ending;
 }
 
-/// For ranks that wait at a step that is only proposed: they are being stopped. What the server
-/// decides of the proposal holds for the others.
+/// Frees ranks that wait at a proposed step, because they are being stopped. The server's later
+/// decision about the proposal applies to the other nodes.
 void withdraw_proposal(AgentStep& step) {
     auto& agent = step.agent;
     const auto& point = agent.round->save.point();
@@ -78,7 +78,7 @@ std::optional<Instant> notice_at(const AgentData& agent) {
     return *agent.preemption.allocation_stop_at - limits::slurm_save_lead;
 }
 
-/// Workers that are being stopped have their grace already.
+/// Workers that are being stopped have a grace of their own.
 std::optional<Instant> notice_ends_at(const AgentData& agent) {
     const bool counts = agent.preemption.notice && !agent.ending &&
                         agent.phase != AgentPhase::stopping && !is_ending_as_saved(agent);
@@ -137,14 +137,14 @@ void on_save_at(AgentStep& step, const control::SaveAt& order) {
     auto& agent = step.agent;
     using control::SaveState;
     const auto& point = order.save;
-    // What all ranks have done also holds of a node whose ranks have ended since.
+    // A save that all ranks have made also counts on a node whose ranks have ended since.
     const bool is_done = point.state == SaveState::saved || point.state == SaveState::ending;
     const bool has_ranks = agent.has_workers() && agent.phase != AgentPhase::stopping;
     const bool is_meant = agent.is_current(order.round) && (is_done || has_ranks) &&
                           point.step <= limits::highest_save_step;
     if (!is_meant) return step.note_stale("save at round " + std::to_string(order.round));
     auto& save = agent.round->save;
-    // Asked again, it is answered again.
+    // A repeated order makes this node send its report again.
     save.reported.reset();
     if (!save.on_order(point) || is_done) return;
     step.emit(AgentInterface::ShowSave{order.round, point, step.now + order.left});

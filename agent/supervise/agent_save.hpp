@@ -9,24 +9,25 @@
 /// All ranks save the same step before this node is taken away.
 namespace ddprun::agent {
 
-/// Whether the workers run on after this signal, so that they save. A node of which no rank calls
-/// `should_save`, and no option says that one will, stops at once.
+/// Whether the workers run on after this signal, so that they save. A node stops at once if no rank
+/// of it has called `should_save` and no option says that one will.
 bool is_saved_before(const AgentData& agent, const AgentInterface::Signalled& signalled);
-/// A later one counts where it has an earlier end: a scheduler repeats itself.
+/// A later notice counts only if it ends earlier: a scheduler repeats its signal.
 void give_notice(AgentStep& step, NodeNotice notice);
-/// Of the workers, once they are signalled.
+/// The time that signalled workers have left.
 Duration grace_left(const AgentData& agent, Instant now);
-/// Every rank has saved, and the job ends with that.
+/// Every rank has saved, and the job ends because of that.
 bool is_ending_as_saved(const AgentData& agent);
 void withdraw_proposal(AgentStep& step);
-/// The rest of the time is for an orderly stop. Requires: there is a notice.
+/// Ends the wait for a save, so that the rest of the time is left for an orderly stop. Requires:
+/// there is a notice.
 void end_notice(AgentStep& step, const std::string& reason);
-/// When the end of the allocation becomes a notice.
+/// When the expected end of the allocation becomes a notice.
 std::optional<Instant> notice_at(const AgentData& agent);
 std::optional<Instant> notice_ends_at(const AgentData& agent);
 void on_allocation_ending(AgentStep& step);
 void report_notice(AgentStep& step);
-/// None: the ranks have nothing to say of a save.
+/// Empty: there is nothing to report about a save.
 std::optional<control::SaveReport> save_report(const AgentData& agent);
 void report_save(AgentStep& step);
 void on_save_at(AgentStep& step, const control::SaveAt& order);

@@ -19,7 +19,7 @@ void on_store_checked(AgentStep& step, AgentInterface::StoreChecked checked) {
 
 void on_store_waited(AgentStep& step, AgentInterface::StoreWaited waited) {
     auto& agent = step.agent;
-    // A store that drains, or one whose round has not begun.
+    // Otherwise the store is being drained, or its round has not begun.
     const bool is_of_round = agent.round && agent.round->assignment.group_rank == 0 &&
                              agent.round->assignment.master_port == waited.port &&
                              agent.has_workers();
@@ -28,13 +28,14 @@ void on_store_waited(AgentStep& step, AgentInterface::StoreWaited waited) {
     const bool is_over = waited.wait.client_count == 0;
     waited.wait.round = round;
     step.send(control::Heartbeat{0, std::move(waited.wait)});
-    // Not asked by the server: a worker whose wait has timed out may be gone by then.
+    // Sent without a request of the server: a worker whose wait has timed out may have exited by
+    // then.
     if (!is_over) find_store_clients(step, round);
 }
 
 void find_store_clients(AgentStep& step, int round) {
     auto& agent = step.agent;
-    // Of workers that are being stopped nothing can be learned.
+    // The search would show nothing about workers that are being stopped.
     if (!agent.is_current(round) || !agent.has_workers() || agent.phase == AgentPhase::stopping)
         return step.note_stale("question about round " + std::to_string(round));
     const auto& workers = *agent.group();

@@ -3,7 +3,7 @@
 
 #include "agent/supervise/agent_data.hpp"
 
-/// What is known of the round's store: whether it is reached, and which clients wait in it.
+/// Facts about the round's store: whether it can be reached, and which clients wait in it.
 namespace ddprun::agent {
 
 void on_store_checked(AgentStep& step, AgentInterface::StoreChecked checked);

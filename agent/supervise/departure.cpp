@@ -6,9 +6,10 @@ namespace ddprun::agent {
 Departure::Step Departure::finished(bool is_hosting, bool is_job_over) {
     const bool was_idle = phase_ == Phase::running_with_idle_server;
     phase_ = Phase::serving;
-    // An elected server that waited for the others of a job that goes on would only keep them.
+    // If the job goes on, an elected server that waited for the other nodes would only hold them
+    // up.
     const bool hands_over = is_elected_ && !is_job_over;
-    // Of an elected server, an earlier idle time may be the end of an earlier lead.
+    // The idle time of an elected server may be from the end of an earlier term as leader.
     const bool has_no_agent = was_idle && !is_elected_;
     if (!is_hosting || hands_over || has_no_agent) return release();
     return Step::wait_for_nodes;

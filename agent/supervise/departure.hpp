@@ -3,15 +3,15 @@
 
 namespace ddprun::agent {
 
-/// What this node still does once its part of the job is reported: a server that it hosts waits for
-/// the other nodes, an elected one is released, and then the process leaves.
+/// The steps after this node has reported its part of the job: a server that it hosts waits for the
+/// other nodes, an elected one is released, and then the process exits.
 class Departure {
 public:
     enum class Step {
         none,
-        /// The server outlives the job until the last agent has left, or by its lease.
+        /// The server goes on after the job until the last agent has left, for a lease at most.
         wait_for_nodes,
-        /// The election is answered, or a time limit passes, before the process leaves.
+        /// Before the process exits, the election is answered or its time limit passes.
         release_server,
         leave,
     };
@@ -19,11 +19,11 @@ public:
     /// `is_elected`: this node's server is a candidate of an election.
     explicit Departure(bool is_elected) : is_elected_(is_elected) {}
 
-    /// `is_job_over`: decided for every node, not only this one.
+    /// `is_job_over`: the job's end is decided for every node, not only for this one.
     Step finished(bool is_hosting, bool is_job_over);
-    /// The hosted server has no agent and no job any more.
+    /// The hosted server has no agent and no job left.
     Step server_idle();
-    /// The time limit of `wait_for_nodes`.
+    /// The time limit of `wait_for_nodes` has passed.
     Step waited() { return release(); }
 
     bool is_finished() const { return phase_ == Phase::serving || phase_ == Phase::releasing; }

@@ -12,7 +12,8 @@
 namespace ddprun::agent {
 namespace {
 
-/// This node's first: that list is complete. Each rank once, and not the root cause's.
+/// Lists this node's ends first, because that list is complete. Each rank is listed once, the root
+/// cause's rank not at all.
 std::vector<control::EndedWorker> secondary_failures(
     std::vector<control::EndedWorker> own, const control::JobResult* result) {
     std::set<int> named;

@@ -12,25 +12,25 @@
 
 namespace ddprun::agent {
 
-/// The rendezvous server is gone, or was never reached.
+/// The rendezvous server has gone, or was never reached.
 struct ServerGone {
     std::string reason;
     /// What the user can do; may be empty.
     std::string next_step = {};
 };
-/// The server, or the system for it, does not take this node.
+/// The server, or this node's system, rejects this node.
 struct NodeRefused {
     std::string reason;
     /// What the user can do; may be empty.
     std::string next_step = {};
 };
-/// Something that must work did not.
+/// An operation failed that must not fail.
 struct InternalError {
     std::string reason;
 };
-/// This node left, and no result came.
+/// This node left, and no result arrived.
 struct NodeLeft {
-    /// `drain`: by `ddprunctl drain`; `unfit`: by --health-check.
+    /// `drain`: the cause was `ddprunctl drain`; `unfit`: the health check (--health-check).
     enum class By : std::uint8_t { signal, drain, unfit };
 
     int signal;
@@ -38,13 +38,15 @@ struct NodeLeft {
     By by = By::signal;
 };
 
-/// Why this node's part of the job is over. A result of the server precedes anything else.
+/// Why this node's part of the job is over. A result of the server takes precedence over the
+/// others.
 using Ending = std::variant<control::JobResult, ServerGone, NodeRefused, InternalError, NodeLeft>;
 
 /// The exit code of `ddprun` on a node whose agent ends in order: decided here and nowhere else.
 int exit_code_of(const Ending& ending, bool is_as_torchrun);
 
-/// Everything but this node's place in the last round; `ends` are those of that round's workers.
+/// The whole report except this node's place in the last round; `ends` are those of that round's
+/// workers.
 JobReport report_of(const Ending& ending, const AgentConfig& config, FailureReport::Ends ends);
 
 }  // namespace ddprun::agent

@@ -29,8 +29,8 @@ Blame blame_while_stopping(const ExitFacts& facts) {
     const bool is_expected = has_not_run(facts.exit) || signal == facts.stop_signal ||
                              (facts.has_killed && signal == SIGKILL);
     if (is_expected) return Blame::expected_exit;
-    // A crash takes longer to end: a worker that failed because of it may have ended first, and
-    // have caused the stop.
+    // A crash takes longer to end than an ordinary exit: a worker that failed because of it may
+    // have ended first, and have caused the stop.
     const bool is_crash = signal && !is_polite(*signal);
     return is_crash && facts.root_cause == RootCause::not_reported ? Blame::own_failure
                                                                    : Blame::secondary_failure;
@@ -38,7 +38,7 @@ Blame blame_while_stopping(const ExitFacts& facts) {
 
 using namespace std::chrono_literals;
 
-/// An exception that the worker may have caught is not called the cause.
+/// The worker may have caught the exception: then it is mentioned, and not reported as the cause.
 void name_exception(control::WorkerFailure& failure, const std::string& output) {
     auto shown = exception_in(output);
     if (!shown) return;
@@ -48,7 +48,7 @@ void name_exception(control::WorkerFailure& failure, const std::string& output) 
         failure.message += " after " + shown->line;
 }
 
-/// A disk that does not answer must not hold a failure back.
+/// A failure must not be delayed by a disk that does not answer.
 constexpr Duration explain_timeout = 5s;
 
 }  // namespace
@@ -127,7 +127,7 @@ void FailureReport::explain(int local_rank, Instant now, std::vector<Effect>& ou
     give_notice_or_stop(place_.rank_base + local_rank, now, out);
 }
 
-/// The notice goes first: a signalled worker may still report by which death it failed.
+/// The notice goes first, so that a signalled worker can still report which death it failed by.
 void FailureReport::give_notice_or_stop(int rank, Instant now, std::vector<Effect>& out) {
     if (!place_.notice || stop_signal_) return stop(out);
     auto note = *place_.notice;
@@ -165,7 +165,7 @@ void FailureReport::on_explained(
     failure.progress = explained.progress;
     if (!failure.is_secondary) return set_failure({std::move(failure), std::nullopt}, out);
 
-    // It names another worker's death as its cause: perhaps one on this node.
+    // The explanation names another worker's death as its cause, which may be one on this node.
     if (!first_secondary_) first_secondary_ = std::move(failure);
     ++secondary_count_;
     if (secondary_count_ >= failed_.size())
@@ -194,7 +194,7 @@ void FailureReport::set_failure(Failure failure, std::vector<Effect>& out) {
     if (is_other) out.push_back(FailureFound{});
 }
 
-/// The end of a worker that this agent has killed for it.
+/// For a worker that this agent has killed because of a hang, the hang is the cause.
 void FailureReport::call_hang_the_cause(control::WorkerFailure& failure) const {
     const bool is_killed =
         failure.end.kind == control::WorkerEnd::Kind::killed && failure.end.value == SIGKILL;
@@ -307,7 +307,7 @@ control::WorkerEnd to_worker_end(const WorkerExit& exit) {
             [](const WorkerExit::NotExecuted& e) {
                 return control::WorkerEnd{Kind::not_executed, e.error_number};
             },
-            // An ordinary failure, with a message of its own: it may be restarted.
+            // Reported as an ordinary failure with its own message, so that it may be restarted.
             [&](const WorkerExit::NotStarted&) {
                 return control::WorkerEnd{Kind::exited, exit.shell_code()};
             },

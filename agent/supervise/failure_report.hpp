@@ -16,36 +16,36 @@
 
 namespace ddprun::agent {
 
-/// What is known of the root cause of a round's end at a worker's exit.
+/// What is known about the root cause of a round's end when a worker exits.
 enum class RootCause : std::uint8_t {
     unknown,
-    /// A worker's end on this node is being explained, or waited with.
+    /// A worker's end on this node is being explained, or waits for the settle window.
     in_question,
-    /// Every failure so far, here or elsewhere, names another worker's death as its cause.
+    /// Every failure so far, on any node, names another worker's death as its cause.
     not_reported,
     known,
 };
 
-/// A worker's exit, and everything else that its blame depends on.
+/// A worker's exit, and the other facts that its blame depends on.
 struct ExitFacts {
     WorkerExit exit;
-    /// The workers are being stopped, first with this signal.
+    /// Set while the workers are being stopped: the first signal that they got.
     std::optional<int> stop_signal = std::nullopt;
-    /// From then on a SIGKILL comes from this agent.
+    /// This agent has sent SIGKILL, so a death by SIGKILL comes from it.
     bool has_killed = false;
     RootCause root_cause = RootCause::unknown;
 };
 
 enum class Blame : std::uint8_t {
     none,
-    /// This agent ended it, or kept it from starting.
+    /// This agent ended the worker, or kept it from starting.
     expected_exit,
-    /// It ended badly by itself after the failure that counts.
+    /// The worker failed after the failure that counts.
     secondary_failure,
-    /// The root cause: the program cannot run, and there is nothing to explain.
+    /// The root cause: the program cannot be executed, and no explanation is needed.
     not_executable,
-    /// A polite signal, perhaps from a scheduler that signals every process: its signal to this
-    /// agent may still come.
+    /// The worker died of a polite signal. A scheduler may have signalled every process: then its
+    /// signal to this agent may still come.
     perhaps_signalled,
     /// The root cause, unless its explanation names another worker's death as its cause.
     own_failure,
@@ -77,14 +77,15 @@ public:
         int round = 0;
         int rank_base = 0;
         std::string host;
-        /// Without ranks: where the other workers read of deaths. None: there are no others.
+        /// The place in the store where other workers read about deaths, without the ranks. None:
+        /// there are no others.
         std::optional<DeathNote> notice = std::nullopt;
     };
     /// Workers of the round that did not exit with 0, each in the order of their ends.
     struct Ends {
-        /// By themselves.
+        /// Ended by themselves.
         std::vector<control::EndedWorker> failed;
-        /// Because this agent stopped them.
+        /// Ended because this agent stopped them.
         std::vector<control::EndedWorker> stopped;
     };
 
@@ -94,21 +95,21 @@ public:
         int local_rank;
         int pid;
         WorkerExit exit;
-        /// From then on a SIGKILL comes from this agent.
+        /// A death by SIGKILL comes from this agent.
         bool has_killed;
     };
     /// Answer to ExplainFailure: what the worker left behind, and the facts of its machine.
     struct FailureExplained {
         int round;
         int local_rank;
-        /// From its error file; both empty without one.
+        /// From its error file; both are empty if there is none.
         std::string message;
         std::string details;
         bool is_secondary;
         CauseInWords cause = {};
-        /// Where the error file stays; empty: it does not.
+        /// Where the error file is kept; empty: it is not kept.
         std::string error_file = {};
-        /// Where its standard error is written to; empty: to no file.
+        /// The file that gets its standard error; empty: there is none.
         std::string log_file = {};
         std::optional<std::int64_t> unix_time = std::nullopt;
         control::WorkerFailure::FromErrorFile from_error_file =
@@ -119,16 +120,16 @@ public:
     struct StoreUnreachable {
         std::string reason;
     };
-    /// Answer to GiveNotice, whatever came of it.
+    /// Answer to GiveNotice, whether or not it succeeded.
     struct NoticeGiven {
         int round;
     };
-    /// These workers are about to be killed because they keep the job from going on.
+    /// These workers are about to be killed because they block the job.
     struct HangFound {
         std::vector<int> local_ranks;
         std::string reason;
     };
-    /// The workers get this signal, for whatever reason.
+    /// The workers get this signal, for any reason.
     struct StopBegan {
         int signal;
     };
@@ -157,18 +158,19 @@ public:
         int local_rank;
         bool operator==(const ExplainFailure&) const = default;
     };
-    /// To the other workers, through the round's store: before any worker is signalled
-    /// because of these deaths. Within limits::death_notice_timeout.
+    /// Writes the deaths to the round's store for the other workers, before any worker is signalled
+    /// because of them. Takes at most limits::death_notice_timeout.
     struct GiveNotice {
         int round;
         DeathNote note;
         bool operator==(const GiveNotice&) const = default;
     };
-    /// The round is over for this node. The machine counts them as being stopped from here on.
+    /// The round is over for this node. From here on the machine counts its workers as being
+    /// stopped.
     struct StopWorkers {
         bool operator==(const StopWorkers&) const = default;
     };
-    /// `failure` is another one than before, and not reported to the server.
+    /// `failure` has changed, and has not been reported to the server.
     struct FailureFound {
         bool operator==(const FailureFound&) const = default;
     };
@@ -179,16 +181,16 @@ public:
     void handle(Event event, Instant now, std::vector<Effect>& out);
     std::optional<Instant> next_deadline() const;
 
-    /// A worker's end may still become the failure, and its error file is needed.
+    /// A worker's end may still become the failure, so its error file is needed.
     bool is_open() const { return !std::holds_alternative<Watching>(question_); }
     bool has_failure() const { return failure_.has_value(); }
-    /// Workers of this node were killed because they kept the job from going on.
+    /// Workers of this node were killed because they blocked the job.
     bool has_hung() const { return hang_.has_value(); }
-    /// There is a failure, and the other workers had the time to read of it.
+    /// There is a failure, and the other workers had time to read about it.
     bool is_reportable() const { return failure_ && !notice_until_; }
     /// Requires: `is_reportable`.
     const control::WorkerFailure& failure() const { return failure_->what; }
-    /// Unless a worker failed.
+    /// Empty if a worker failed. Requires: there is a failure.
     std::optional<control::Cause::Kind> kind() const { return failure_->kind; }
     Duration age(Instant now) const { return now - failed_at_; }
     Ends ends() const;
@@ -205,7 +207,7 @@ private:
     };
     struct Failed {
         control::EndedWorker end;
-        /// How, in words.
+        /// The end in words.
         std::string how;
     };
     struct Failure {
@@ -231,23 +233,23 @@ private:
     /// When the failure happened. A later explanation does not change it.
     Instant failed_at_{};
     std::optional<Failure> failure_;
-    /// Other nodes are notified of a death: until then no worker is stopped because of it.
+    /// While other nodes are notified of a death: until then no worker is stopped because of it.
     std::optional<Instant> notice_until_;
     std::vector<Failed> failed_;
     std::vector<control::EndedWorker> stopped_;
-    /// Of the explained ones that failed by another worker's death.
+    /// The first explained failure that was caused by another worker's death.
     std::optional<control::WorkerFailure> first_secondary_;
     std::size_t secondary_count_ = 0;
     std::optional<HangFound> hang_;
-    /// The workers are being stopped.
+    /// Set while the workers are being stopped.
     std::optional<int> stop_signal_;
-    bool is_stop_for_secondary_ = false;  ///< the server's stop, for a secondary failure
+    bool is_stop_for_secondary_ = false;  ///< the server's stop was for a secondary failure
 };
 
 std::string describe(const FailureReport::Event& event);
 std::string describe(const FailureReport::Effect& effect);
 
-/// As it is sent in control messages.
+/// The form in which an exit is sent in control messages.
 control::WorkerEnd to_worker_end(const WorkerExit& exit);
 
 }  // namespace ddprun::agent

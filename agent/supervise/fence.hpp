@@ -11,11 +11,11 @@
 
 namespace ddprun::agent {
 
-/// Until when this node's ranks are its own, by what the server and the neighbours of the round
-/// have answered; and when to probe the neighbours. The rule and its times: docs/fence.md.
+/// The time until which this node's ranks are its own, from the answers of the server and of the
+/// round's neighbours; and when to probe the neighbours. The rule and its times: docs/fence.md.
 ///
-/// A plain value: whether there are workers to kill is for `Agent`, which kills them. `Membership`
-/// is what the server has granted; none: nothing yet.
+/// A plain value: `Agent` decides whether there are workers to kill, and kills them. `Membership`
+/// is what the server has granted; none: it has granted nothing yet.
 class Fence {
 public:
     using Membership = std::optional<ServerLink::Membership>;
@@ -23,44 +23,44 @@ public:
     Fence(bool has_lease, const Nonce& self) : has_lease_(has_lease), neighbours_(self) {}
 
     void enter_round(const control::Assignment& assignment);
-    /// In no round any more, and with another nonce.
+    /// This node leaves its round and has a new nonce.
     void become(const Nonce& self);
 
     // ---- time ----
 
     /// Whether the server judges silent nodes at all.
     bool has_lease() const { return has_lease_; }
-    /// Until then the server counts this node as a member, whatever did not reach it: always
-    /// earlier than its own judgement. None: it never judges.
+    /// The server counts this node as a member at least until then, whatever messages were lost:
+    /// always earlier than the server's own judgement. None: it never judges.
     std::optional<Instant> valid_until(const Membership& membership) const;
     bool is_valid(const Membership& membership, Instant now) const;
-    /// When the workers are to be killed. None: never, or they are being killed for it.
+    /// When the workers are to be killed. None: never, or they are being killed already.
     std::optional<Instant> ends_at(const Membership& membership) const;
-    /// When to probe next: while the server is silent, and as long as an answer can still help.
+    /// When to probe next: only while the server is silent and an answer can still help.
     std::optional<Instant> probe_at(const Membership& membership) const;
-    /// Why it ended.
+    /// The text that says why the fence ended.
     std::string silence(const Membership& membership, Instant now) const;
 
-    /// The workers are being killed because of it, until `clear`.
+    /// Marks that the workers are being killed because of the fence, until `clear`.
     void trip() { is_tripped_ = true; }
     void clear() { is_tripped_ = false; }
     bool is_tripped() const { return is_tripped_; }
 
-    /// Sets the fence as the keeper has it; true: it was another one. Past the fence it stays as it
-    /// is.
+    /// Records the fence that the keeper has; true: it has changed. Once the fence has tripped it
+    /// stays unchanged.
     bool change_keeper_fence(std::optional<Instant> ends_at);
 
     // ---- neighbours ----
 
     std::vector<Neighbours::Ask> probe_all(Instant now);
-    /// True: the answer says that the round is over.
+    /// True: the answer shows that the round is over.
     bool on_answer(int id, const std::optional<PeerAnswer>& answer);
     bool is_reach_known() const { return neighbours_.is_reach_known(); }
-    /// How many neighbours are in reach is reported to the server: from here on it may judge by
-    /// their answers, and this node's own fence is the early one.
+    /// Records how many neighbours are in reach as reported to the server: from then on it may
+    /// judge by their answers, and this node uses the early fence.
     void report_reach() { reported_reach_ = neighbours_.reached_count(); }
     int reported_reach() const { return reported_reach_; }
-    /// The server asks the neighbours, and judges after a few seconds instead of a lease.
+    /// The server queries the neighbours, and judges after a few seconds, not after a lease.
     bool is_judged_early() const;
     Neighbours& neighbours() { return neighbours_; }
 

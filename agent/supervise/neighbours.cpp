@@ -16,7 +16,7 @@ constexpr std::string_view peer_protocol = "ddprun-vouch/1";
 constexpr std::array answer_kinds{
     PeerAnswer::Kind::accepted, PeerAnswer::Kind::refused, PeerAnswer::Kind::elsewhere};
 
-/// As it is written: no sign but the one of -1, no leading zero.
+/// Accepts only the form that is written: no sign except in -1, no leading zero.
 std::optional<int> parse_round(std::string_view text, int least) {
     int round = 0;
     const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), round);
@@ -79,7 +79,7 @@ void Neighbours::enter(int round, std::vector<control::Neighbour> neighbours) {
 }
 
 void Neighbours::become(const Nonce& self) {
-    // Numbers of questions are never used again: an old answer must match none.
+    // Question numbers are never reused: a late answer must not match a new question.
     const int last_id = last_id_;
     *this = Neighbours(self);
     last_id_ = last_id;
@@ -122,8 +122,8 @@ std::optional<PeerAnswer> Neighbours::answer(
     return PeerAnswer{Kind::accepted, round_};
 }
 
-/// Other peers may fill the list, but no suspect is confirmed for it: a node that is not in it any
-/// more counts as heard when the last one was dropped.
+/// The list is bounded, and other peers may fill it. That must not confirm a suspect: a node that
+/// is no longer listed counts as heard when the latest entry was dropped.
 void Neighbours::forget_the_oldest() {
     const auto oldest =
         std::min_element(heard_.begin(), heard_.end(), [](const auto& a, const auto& b) {

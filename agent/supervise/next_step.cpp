@@ -14,10 +14,10 @@ namespace {
 /// torch's default for --rdzv-id.
 constexpr std::string_view default_run_id = "none";
 
-/// " --secure"; empty: the job has none, or has it from the environment, which is for no screen.
+/// " --secure"; empty: the job has no secret, or has it from the environment, which is never shown.
 std::string secret_option(const std::optional<tls::SecretSource>& secret) {
     if (!secret || secret->path.empty()) return {};
-    // That file is each user's own.
+    // The default file is in each user's own home.
     if (secret->is_no_link) return " --secure";
     return " --rdzv-secret-file=" + shell_word(secret->path);
 }
@@ -33,8 +33,8 @@ std::string etcd_options(const EtcdPlan& etcd) {
     return text;
 }
 
-/// The command that starts a node of this job. Options that may differ between nodes, and the
-/// script, are left out.
+/// The command that starts a node of this job, without the script and without options that may
+/// differ between nodes.
 std::string command(const AgentConfig& config) {
     const auto& [endpoint, is_host, is_static, etcd] = config.rendezvous;
     const auto& run_id = config.join.run_id;
@@ -48,7 +48,7 @@ std::string command(const AgentConfig& config) {
     return text + secret_option(config.secret) + " ...";
 }
 
-/// Empty: this is no question of the secret.
+/// Empty: the error is not about the secret.
 std::string about_secret(control::ConnectError error) {
     using control::ConnectError;
     switch (error) {

@@ -17,72 +17,73 @@
 
 namespace ddprun::agent {
 
-/// One round on this node: data of `Agent`, which keeps it until it enters another one.
+/// One round on this node: data of `Agent`, kept until it enters another round.
 struct NodeRound {
-    /// This node's part of the round, as it is reported to the server.
+    /// How far this node's part of the round has got, as reported to the server.
     struct Progress {
         bool has_started = false;
         bool has_succeeded = false;
         bool is_ready = false;
     };
 
-    /// What the workers say of themselves.
+    /// The progress that the workers report.
     struct WorkerProgress {
         std::vector<control::RankProgress> known;
-        /// When the last of it happened.
+        /// When the progress last changed.
         Instant changed_at{};
         std::vector<control::RankProgress> reported;
     };
 
     control::Assignment assignment;
     FailureReport failures;
-    /// None: the round began when this node was leaving.
+    /// None: the round began while this node was leaving.
     std::optional<WorkerGroup> group = std::nullopt;
     Progress reached = {};
     Progress reported = {};
     bool is_failure_reported = false;
     WorkerProgress progress = {};
-    /// While hangs are looked for.
+    /// Set while the workers are watched for hangs.
     std::optional<health::NodeWatch> watch = std::nullopt;
     RoundSave save = {};
     bool needs_clean_up = false;
-    /// Why the server ended it, and when the log gets what this node waits for since then.
+    /// Why the server ended the round, and when the log gets a note of what this node waits for
+    /// since then.
     std::string stop_reason = {};
     std::optional<Instant> note_at = std::nullopt;
 };
 
 /// This node is about to be taken away. Its workers run on until they have saved, or the time for
-/// that is over.
+/// that has passed.
 struct NodeNotice {
-    /// 0: the end of the allocation.
+    /// 0: the notice is the end of the allocation.
     int signal;
     std::string reason;
     Instant ends_at{};
-    /// When the workers are killed, whatever they have done.
+    /// When the workers are killed, whether or not they have saved.
     Instant killed_at{};
-    /// By `ddprunctl drain`, not by a signal.
+    /// Caused by `ddprunctl drain`, not by a signal.
     bool is_drain = false;
     bool is_reported = false;
 };
 
-/// A signal, a command or its health check has ended this node, or a command the job.
+/// Why this node leaves: a signal, a command or its health check. A command may also end the job.
 struct NodeLeaving {
     /// A command that ends the job on every node.
     struct JobEnd {
         std::string reason;
-        /// Between the signal and SIGKILL, instead of the job's own.
+        /// The time between the signal and SIGKILL, in place of the job's grace.
         std::optional<Duration> grace;
     };
 
     int signal;
     std::optional<JobEnd> command = std::nullopt;
     bool is_reported = false;
-    /// The server in this process has its order to end the job: it needs no message.
+    /// The server in this process has been ordered to end the job: no message to it is needed.
     bool has_interrupted_server = false;
-    /// The workers are gone: until then a result may come.
+    /// Set once the workers have ended: until then a result may come.
     std::optional<Instant> result_deadline = std::nullopt;
-    /// Of the notice before, of the command that has drained this node, or what makes it unfit;
-    /// empty: there was none.
+    /// The reason from an earlier notice, from the command that drained this node, or from the
+    /// failed health check; empty: there was none.
     std::string why = {};
     NodeLeft::By by = NodeLeft::By::signal;
 

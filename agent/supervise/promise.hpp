@@ -5,13 +5,13 @@
 
 namespace ddprun::agent {
 
-/// Which leader this node obeys: that of the newest epoch it has heard of. A higher epoch ends the
-/// obedience to a lower one for good, whatever the older leader believes of itself. How long the
-/// orders of one leader are obeyed is the fence's (docs/fence.md). Servers that were not elected
-/// all have epoch 0.
+/// Which leader this node follows: the one of the newest epoch that it has heard of. After a higher
+/// epoch, messages of a lower one are never accepted again, even if the older leader still counts
+/// itself as leader. How long one leader's orders are valid is decided by the fence
+/// (docs/fence.md). Servers that were not elected all have epoch 0.
 class Promise {
 public:
-    /// False: an older leader.
+    /// False: this is an older leader.
     bool follow(std::uint64_t epoch) {
         if (epoch < newest_epoch_) return false;
         newest_epoch_ = epoch;

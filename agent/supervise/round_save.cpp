@@ -63,7 +63,7 @@ std::optional<control::SaveReport> RoundSave::report(int round, const WorkerGrou
         if (has_ended && !has_saved) ++report.ended;
         if (!has_ended && counts && rank.answer == Answer::declined) ++report.declined;
         const bool is_silent = !rank.asked;
-        // One that may never ask is named before those that will.
+        // A rank that may never call `should_save` is named first.
         const bool is_named = report.waiting && (report.is_silent || !is_silent);
         if (has_saved || has_ended || is_named) continue;
         report.waiting = local_rank;

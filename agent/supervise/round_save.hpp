@@ -11,11 +11,11 @@
 
 namespace ddprun::agent {
 
-/// A save in one round of this node: the save point that its ranks are to have, and what they have
-/// done about it. Data of `NodeRound`.
+/// A save in one round of this node: the save point for its ranks, and how far each rank has got
+/// with it. Data of `NodeRound`.
 class RoundSave {
 public:
-    /// True: it is newer than the one before, and is to be shown to the ranks.
+    /// True: it is newer than the previous one, and must be shown to the ranks.
     bool on_order(const control::SavePoint& save);
     /// The ranks can see the save point of this ballot; `ranks` is read after that.
     void on_shown(int ballot, std::vector<RankSave> ranks);
@@ -24,10 +24,10 @@ public:
     const std::optional<control::SavePoint>& point() const { return point_; }
     /// The highest step for which a rank has asked; none: no rank calls `should_save`.
     std::optional<std::uint64_t> asked() const;
-    /// What the server is to know; none until the ranks can see the save point.
+    /// The report for the server; none until the ranks can see the save point.
     std::optional<control::SaveReport> report(int round, const WorkerGroup& group) const;
 
-    /// As last sent.
+    /// The report that was sent last.
     std::optional<control::SaveReport> reported;
 
 private:
@@ -35,7 +35,7 @@ private:
 
     std::optional<control::SavePoint> point_;
     std::optional<int> shown_ballot_;
-    /// When the ballot was shown.
+    /// The value of `asked()` when the ballot was shown.
     std::optional<std::uint64_t> asked_when_shown_;
     std::vector<RankSave> ranks_;
 };

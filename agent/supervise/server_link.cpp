@@ -16,17 +16,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Attempts come close together while workers depend on it, and at the start of a job, when the
-// other side is often about to appear.
+// Attempts follow each other quickly while workers depend on the server, and at the start of a job,
+// when the server is often about to appear.
 constexpr Duration shortest_eager_pause = 100ms;
 constexpr Duration longest_eager_pause = 200ms;
 constexpr Duration eager_for = 30s;
 constexpr Duration longest_pause = 5s;
 constexpr Duration first_note_after = 3s;
-/// Later as much again as was waited so far: a log is read from its end.
+/// The first interval between notes; later ones equal the time waited so far, so that the log stays
+/// short.
 constexpr Duration shortest_note_interval = 10s;
 constexpr std::size_t silent_after_unanswered = 3;
-/// Of a server that is silent for long only the latest heartbeats are remembered.
+/// For a server that is silent for long, only the latest heartbeats are kept.
 constexpr std::size_t most_unanswered = 100;
 
 std::string link_field(int link) {
@@ -110,7 +111,7 @@ void ServerLink::on_attempt_failed(LinkClosed closed, Instant now, std::vector<E
     auto& outage = begin_outage(now);
     outage.refusal.reset();
     if (is_distrusted(now)) return out.push_back(Rejected{last_error_.reason, last_error_.error});
-    // Only a server that was inside a `ddprun` is known not to come back.
+    // Only a server inside a `ddprun` is known not to come back after its process has ended.
     if (last_error_.error != ConnectError::refused || !membership_ ||
         !membership_->welcome.hosted) {
         outage.unserved_since.reset();
@@ -121,9 +122,9 @@ void ServerLink::on_attempt_failed(LinkClosed closed, Instant now, std::vector<E
     out.push_back(ServerGone{with_last_error("the ddprun that hosts the rendezvous is gone")});
 }
 
-/// A single answer may be forged, and the server of another job may be about to end: nothing
-/// follows from it before the same is heard for some time. A node with workers waits as for a
-/// server that is not there.
+/// A single answer may be forged, and the server of another job may be about to end: an error about
+/// the secret has no effect until it has persisted for some time. A node with workers treats it
+/// like a server that is not there.
 bool ServerLink::is_distrusted(Instant now) {
     auto& since = outage_->distrusted_since;
     const bool is_about_secret = last_error_.error == ConnectError::wrong_secret ||
@@ -226,7 +227,7 @@ void ServerLink::on_heartbeat_ack(std::uint64_t seq, std::vector<Effect>& out) {
     }
     if (unanswered.size() >= silent_after_unanswered) return;
     outage_.reset();
-    // It answers again: the second connection beside it is not needed.
+    // The server answers again on this connection: the second one beside it is not needed.
     if (const auto* trying = std::get_if<Trying>(&attempt_)) out.push_back(CloseLink{trying->link});
     attempt_ = NoAttempt{};
 }
@@ -240,7 +241,8 @@ void ServerLink::heartbeat(Instant now, std::vector<Effect>& out) {
     admitted.unanswered.push_back({last_seq_, now});
     if (admitted.unanswered.size() > most_unanswered) admitted.unanswered.pop_front();
     if (admitted.unanswered.size() < silent_after_unanswered) return;
-    // An open connection without any answer counts as none: the wait for the server has begun.
+    // An open connection without any answer counts as no connection: the wait for the server has
+    // begun.
     if (!outage_) {
         begin_outage(membership_->acknowledged_at);
         last_error_ = {ConnectError::no_answer, "the connection is silent"};
@@ -269,7 +271,7 @@ std::optional<Instant> ServerLink::times_out_at() const {
 void ServerLink::on_timed_out(Instant now, std::vector<Effect>& out) const {
     if (!outage_) return;
     if (outage_->refusal) return out.push_back(Rejected{*outage_->refusal});
-    // What answers instead is in the reason.
+    // The reason names the program that answers there.
     const bool is_named = last_error_.error == ConnectError::wrong_protocol;
     out.push_back(ServerGone{with_last_error(
         std::string{is_named ? "no ddprun answers" : describe(last_error_.error)} + " at " +

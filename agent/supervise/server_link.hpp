@@ -18,8 +18,9 @@
 
 namespace ddprun::agent {
 
-/// The node's connection to the rendezvous server: opened, opened again, detected as silent. Driven
-/// by `Agent`, which writes the greeting (join or resume) and decides what ends the node.
+/// The node's connection to the rendezvous server: opens it, opens it again, and detects a silent
+/// server. Driven by `Agent`, which writes the greeting (join or resume) and decides which events
+/// end the node.
 ///
 ///   closed   --LinkOpened-->                       open      the Agent is to greet
 ///   open     --GreetingMade-->                     greeted   Send
@@ -36,9 +37,9 @@ namespace ddprun::agent {
 ///   any      --ReconnectRequested-->               closed    CloseLink, Connect after a pause
 ///   any      --DisconnectRequested-->              closed    CloseLink
 ///
-/// Beside it there is at most one attempt: none, pausing, or trying. Links are names that this
-/// machine makes; an event about one that is neither current nor tried is ignored. From the loss
-/// of the server until it is heard again there is an Outage.
+/// Beside the connection there is at most one attempt: none, pausing, or trying. Links are numbers
+/// that this machine assigns; an event about any link that is neither current nor being tried is
+/// ignored. An Outage lasts from the loss of the server until it is heard again.
 class ServerLink {
 public:
     using ConnectError = control::ConnectError;
@@ -54,13 +55,13 @@ public:
 
     // ---- events ----
 
-    /// A new membership is wanted, in which this node will be welcomed: connect now.
+    /// The agent requests a new membership: connect now.
     struct ConnectRequested {};
-    /// Answers to Connect; the server's hello was read, nothing of ours was written.
+    /// Answers to Connect: the server's hello was read, and nothing has been written.
     struct LinkOpened {
         int link;
         std::string socket_addr;
-        /// The newest of the protocol that both ends speak.
+        /// The newest protocol version that both ends support.
         int version = control::first_version;
     };
     struct LinkClosed {
@@ -68,21 +69,22 @@ public:
         ConnectError error;
         std::string reason;
     };
-    /// Nothing will ever come of connecting, e.g. this node must host and the port is taken.
+    /// Connecting can never succeed, e.g. this node must host and the port is taken.
     struct ConnectRefused {
         std::string reason;
     };
-    /// Join or Resume, when `wants_greeting`.
+    /// A Join or Resume, made when `wants_greeting`.
     struct GreetingMade {
         control::AgentMessage message;
     };
     /// Workers depend on the connection: attempts come close together.
     struct WorkersStarted {};
     struct WorkersEnded {};
-    /// What there is of connections is of no use any more; the next is made after a pause.
+    /// All connections are to be closed; the next one is opened after a pause.
     struct ReconnectRequested {};
     struct DisconnectRequested {};
-    /// The node leaves, and its connection is kept for a result alone: when it closes, Ended.
+    /// The node leaves, and its connection is kept only for a result: when it closes, Ended
+    /// follows.
     struct ResultAwaited {};
     /// `times_out_at` has passed. Answered by Rejected or ServerGone.
     struct TimedOut {};
@@ -110,8 +112,8 @@ public:
     /// One attempt. Answered by LinkOpened, LinkClosed or ConnectRefused.
     struct Connect {
         int link;
-        /// This node may serve itself: no server has ever welcomed it. Afterwards a server of its
-        /// own would know nothing of the job.
+        /// This node may host the server: no server has ever welcomed it. After a welcome, a new
+        /// server here would have none of the job's state.
         bool may_host;
         /// How long no server has answered at the endpoint.
         Duration unanswered_for;
@@ -122,7 +124,7 @@ public:
         control::AgentMessage message;
         bool operator==(const Send&) const = default;
     };
-    /// Flush, then shut down; nothing more is heard from this link.
+    /// Flush, then shut down; no further event comes from this link.
     struct CloseLink {
         int link;
         bool operator==(const CloseLink&) const = default;
@@ -132,7 +134,8 @@ public:
         ConnectError error;
         std::string reason;
         Duration waited;
-        /// The whole wait, as far as it is known: the workers' until their fence, else the node's.
+        /// The length of the whole wait, if it is known: for workers until their fence, otherwise
+        /// the node's timeout.
         std::optional<Duration> timeout = std::nullopt;
         bool operator==(const NoteWaiting&) const = default;
     };
@@ -147,18 +150,19 @@ public:
     struct NoteServerBack {
         bool operator==(const NoteServerBack&) const = default;
     };
-    /// A join was sent and not answered: its offer may have been passed to other nodes.
+    /// A join was sent and got no answer: the server may have passed the node's offer to other
+    /// nodes.
     struct JoinUnanswered {
         bool operator==(const JoinUnanswered&) const = default;
     };
-    /// The connection is closed and, after ResultAwaited, no other follows.
+    /// The connection is closed and, after ResultAwaited, no new one is opened.
     struct Ended {
         bool operator==(const Ended&) const = default;
     };
-    /// The server, or this node's own system, rejects it.
+    /// The server, or this node's own system, rejects this node.
     struct Rejected {
         std::string reason;
-        /// Where it follows from failed attempts.
+        /// Set if failed attempts are the cause.
         std::optional<ConnectError> error = std::nullopt;
         bool operator==(const Rejected&) const = default;
     };
@@ -166,7 +170,7 @@ public:
         std::string reason;
         bool operator==(const ServerGone&) const = default;
     };
-    /// A message that makes no sense now.
+    /// A message arrived that is not valid now.
     struct FoundStale {
         std::string what;
         bool operator==(const FoundStale&) const = default;
@@ -185,13 +189,13 @@ public:
         ServerGone,
         FoundStale>;
 
-    /// What the server has granted, and when the message was sent that it answered last.
+    /// What the server has granted, and the send time of the last message that it answered.
     struct Membership {
         control::Welcome welcome;
         Instant acknowledged_at;
 
-        /// The server counts this node as a member at least until then, by this node's own
-        /// messages. Less than the lease (docs/fence.md).
+        /// The server counts this node as a member at least until then, computed from this node's
+        /// own messages. Shorter than the lease (docs/fence.md).
         Instant valid_until() const;
     };
 
@@ -201,24 +205,24 @@ public:
     void handle(Event event, Instant now, std::vector<Effect>& out);
     std::optional<Instant> next_deadline() const;
 
-    /// Open, and nothing was sent on it yet.
+    /// The link is open, and nothing has been sent on it.
     bool wants_greeting() const;
     /// The server has answered the join or resume.
     bool is_admitted() const;
     bool is_current(int link) const { return link_ && link_->id == link; }
-    /// Requires: one is open.
+    /// Requires: a link is open.
     int current() const;
     /// This node's end of the open connection, numeric with port; empty: there is none.
     std::string socket_addr() const { return link_ ? link_->socket_addr : std::string{}; }
-    /// Of the protocol, on the open connection; without one the first.
+    /// The protocol version of the open connection; without one, the first version.
     int version() const { return link_ ? link_->version : control::first_version; }
     const std::optional<Membership>& membership() const { return membership_; }
-    /// By any server, in this membership or an earlier one.
+    /// Any server has welcomed this node, in this membership or an earlier one.
     bool was_welcomed() const { return was_welcomed_; }
     ConnectError last_error() const { return last_error_.error; }
-    /// When a node that has nothing to run stops waiting. None: the server is heard.
+    /// When a node without workers stops waiting. None: the server is heard.
     std::optional<Instant> times_out_at() const;
-    /// `what`, and the problem with the last attempt.
+    /// `what`, followed by the error of the last attempt.
     std::string with_last_error(std::string what) const;
 
 private:
@@ -249,19 +253,19 @@ private:
         int link;
     };
 
-    /// The server is not heard.
+    /// A time in which the server is not heard.
     struct Outage {
         Instant since;
         std::optional<Instant> note_at = std::nullopt;
         /// NoteServerLost was emitted.
         bool is_noted = false;
-        /// By a server that was reached, and only refused for now.
+        /// When a server was reached that refused for now.
         std::optional<Instant> answered_at = std::nullopt;
-        /// Why the server lets this node wait, as long as nothing else has been heard.
+        /// Why the server makes this node wait, if no other answer has come since.
         std::optional<std::string> refusal = std::nullopt;
-        /// Since then the server and this node do not agree about the secret.
+        /// Since then the server and this node have not agreed about the secret.
         std::optional<Instant> distrusted_since = std::nullopt;
-        /// Since then nothing listens there.
+        /// Since then no process has listened there.
         std::optional<Instant> unserved_since = std::nullopt;
     };
     struct LastError {

@@ -9,17 +9,17 @@
 
 namespace ddprun::agent {
 
-/// Where a Ctrl-C goes while one rank has the terminal: to that rank, where a debugger catches it;
-/// a second one within limits::repeated_interrupt_time is for the job, and so are all after it. A
-/// rank that dies of its Ctrl-C ends the job as the job's own Ctrl-C does.
+/// Which process gets a Ctrl-C while one rank has the terminal. The first goes to that rank, where
+/// a debugger catches it; a second one within limits::repeated_interrupt_time goes to the job, and
+/// so do all later ones. A rank that dies of its Ctrl-C ends the job as the job's own Ctrl-C does.
 class TerminalInterrupts {
 public:
     enum class Receiver : std::uint8_t { rank, job };
 
-    /// `has_rank`: its process runs, in a round that is not being stopped.
+    /// `has_rank`: the rank's process runs, in a round that is not being stopped.
     Receiver next(bool has_rank, Instant now);
 
-    /// The rank ended so.
+    /// This exit of the rank ends the job, like the job's own Ctrl-C.
     bool is_for_job(const WorkerExit& exit) const;
 
 private:

@@ -41,8 +41,8 @@ void Worker::handle(Event event, Instant now, std::vector<Effect>& out) {
 }
 
 void Worker::request_stop(const StopRequested& request, Instant now, std::vector<Effect>& out) {
-    // A second request can shorten the grace, and the wait for the signal of another process; it
-    // does not signal again.
+    // A second request can shorten the grace and the wait for another process's signal; it does not
+    // signal again.
     if (wanted_ == Wanted::killed) return;
     if (state_ != State::gone && (!kill_at_ || request.kill_at < *kill_at_))
         kill_at_ = request.kill_at;
@@ -59,7 +59,8 @@ void Worker::request_stop(const StopRequested& request, Instant now, std::vector
         if (pid_ != 0 && request.signal_at) out.push_back(SignalSession{signal_});
         return;
     }
-    // A process that is being started may have come too late for the signal of another one.
+    // A process that is just being started may have missed another process's signal, so it is
+    // signalled in any case.
     signal_at_ = state_ == State::starting ? request.signal_at.value_or(now) : request.signal_at;
     if (state_ == State::running) state_ = State::stopping;
     signal_if_due(now, out);

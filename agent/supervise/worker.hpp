@@ -12,7 +12,7 @@
 
 namespace ddprun::agent {
 
-/// One worker process of one round: asked to start, asked to stop, killed when it does not.
+/// One worker process of one round: started, requested to stop, and killed if it does not stop.
 ///
 ///   starting --Spawned-->         running    (stop or kill wanted meanwhile: as below, at once)
 ///   running  --StopRequested-->   stopping   SignalLeader(signal) at signal_at, deadline kill_at
@@ -21,8 +21,8 @@ namespace ddprun::agent {
 ///   any      --Exited-->          gone       a stop was wanted: SignalSession(signal) to the rest
 ///   gone     --StopRequested-->   gone       SignalSession(signal): what the leader left behind
 ///
-/// Only the leader is signalled while it lives, so that it can still save with its data loaders
-/// alive. What is left of its session after `gone` is handled by WorkerGroup.
+/// Only the leader is signalled while it lives, so that its data loaders are still alive when it
+/// saves. Other processes of its session that live after `gone` are handled by WorkerGroup.
 class Worker {
 public:
     enum class State : std::uint8_t { starting, running, stopping, gone };
@@ -30,22 +30,22 @@ public:
     struct Spawned {
         int pid;
     };
-    /// Also for a program that could not be executed.
+    /// Also sent for a program that could not be executed.
     struct Exited {
         WorkerExit exit;
     };
     struct StopRequested {
         int signal;
         Instant kill_at;
-        /// When the leader gets the signal, unless a request that comes before says that it has it.
-        /// None: another process has sent it to the leader already.
+        /// When to signal the leader, unless another request says before that it has the signal.
+        /// None: another process has sent it already.
         std::optional<Instant> signal_at = Instant{};
     };
     struct KillRequested {};
     struct DeadlinePassed {};
     using Event = std::variant<Spawned, Exited, StopRequested, KillRequested, DeadlinePassed>;
 
-    /// With SIGCONT after it: a stopped process would not see the signal.
+    /// SIGCONT follows: a stopped process would not handle the signal.
     struct SignalLeader {
         int signal;
         bool operator==(const SignalLeader&) const = default;
@@ -54,7 +54,7 @@ public:
         int signal;
         bool operator==(const SignalSession&) const = default;
     };
-    /// SIGKILL to the leader, its session and descendants.
+    /// Sends SIGKILL to the leader, its session and its descendants.
     struct KillSession {
         bool operator==(const KillSession&) const = default;
     };
@@ -69,7 +69,7 @@ public:
     const std::optional<WorkerExit>& exit() const { return exit_; }
 
 private:
-    /// The request, whatever the process does.
+    /// What was requested, whatever state the process is in.
     enum class Wanted : std::uint8_t { alive, stopped, killed };
 
     void request_stop(const StopRequested& request, Instant now, std::vector<Effect>& out);
@@ -81,7 +81,7 @@ private:
     Wanted wanted_ = Wanted::alive;
     int pid_ = 0;
     int signal_ = 0;
-    /// When it is due; none: it was sent, by this agent or another process.
+    /// When to send the signal; none: it was sent, by this agent or another process.
     std::optional<Instant> signal_at_;
     std::optional<Instant> kill_at_;
     std::optional<WorkerExit> exit_;

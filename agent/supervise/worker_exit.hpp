@@ -7,9 +7,9 @@
 
 namespace ddprun::agent {
 
-/// How a worker ended, translated once at the edge (process/child.cpp, process/spawn.cpp). Inside
-/// the program a wait status does not exist as a number: exit(15) and a death by SIGTERM cannot be
-/// mistaken for each other.
+/// How a worker ended, translated once at the edge (process/child.cpp, process/spawn.cpp).
+/// Elsewhere no wait status is used as a number, so exit(15) and a death by SIGTERM cannot be
+/// confused.
 class WorkerExit {
 public:
     struct Exited {
@@ -27,8 +27,8 @@ public:
         std::string path;
         bool operator==(const NotExecuted&) const = default;
     };
-    /// The system could not start a process just now (no memory, too many processes, ...): the
-    /// program may be in order, and the next attempt may succeed.
+    /// The system could not start a process at that time (no memory, too many processes, ...): the
+    /// program may be valid, and the next attempt may succeed.
     struct NotStarted {
         std::string reason;
         bool operator==(const NotStarted&) const = default;
@@ -42,7 +42,7 @@ public:
 
     const How& how() const { return how_; }
     bool is_success() const;
-    /// The signal it died of, if it did.
+    /// The signal that it died of, if any.
     std::optional<int> signal() const;
 
     /// "exited with code 1", "killed by SIGSEGV (core dumped)",
@@ -50,8 +50,8 @@ public:
     /// "could not be started: start /bin/train: Resource temporarily unavailable".
     std::string describe() const;
 
-    /// What a shell would say in `$?`: the code, 128 + signal, 127 not found, 126 not executable;
-    /// 1 when the system could not start it.
+    /// The value that a shell has in `$?`: the code, 128 + signal, 127 not found, 126 not
+    /// executable; 1 when the system could not start it.
     int shell_code() const;
 
     bool operator==(const WorkerExit&) const = default;

@@ -14,7 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A remaining process is usually on its way out: the first looks come quickly, later ones are rare.
+// A leftover process is usually about to exit: the first counts follow quickly, later ones are
+// rare.
 constexpr Duration first_count_pause = 500us;
 constexpr Duration longest_count_pause = 50ms;
 
@@ -96,7 +97,7 @@ void WorkerGroup::count(Instant now, std::vector<Effect>& out) {
 
 void WorkerGroup::on_counted(int count, Instant now, std::vector<Effect>& out) {
     leftover_count_ = count;
-    // An answer to a question of before, or while a leader lives.
+    // The answer is from an earlier state, or a leader still lives.
     if (state_ != State::stopping || gone_count_ < size()) return;
     if (count > 0) {
         if (!signal_for_leftovers_) return;
@@ -137,7 +138,8 @@ void WorkerGroup::on_deadline(Instant now, std::vector<Effect>& out) {
         out.push_back(SignalLeftovers{SIGTERM});
     }
     if (count_at_ && now >= *count_at_) {
-        // A process that is killed while it forks leaves a child that was not there to be killed.
+        // If a process is killed while it forks, its child did not exist yet when the signal was
+        // sent.
         if (stuck_at_) out.push_back(KillLeftovers{});
         count(now, out);
     }

@@ -11,8 +11,8 @@
 
 namespace ddprun::agent {
 
-/// All workers of one node in one round, by local rank. Made when they are being spawned; over
-/// (`Ended`) when no process of theirs is left, whatever session it gave itself.
+/// All workers of one node in one round, by local rank. Created when they are being spawned; over
+/// (`Ended`) when none of their processes is left, in whatever session.
 ///
 ///   starting  --last Spawned-->            running     Started
 ///   starting, running --Exited, not 0-->   same        Failed(local rank), each time
@@ -26,8 +26,8 @@ namespace ddprun::agent {
 ///   stopping  --grace over-->              stopping    KillSession, KillLeftovers
 ///   stopping  --kill_descendants_timeout later-->      FoundStuck, once
 ///
-/// The group does not judge: whether a death is the round's first failure, and what follows from
-/// it, is decided by Agent.
+/// The group does not judge: `Agent` decides whether a death is the round's first failure, and what
+/// follows from it.
 class WorkerGroup {
 public:
     enum class State : std::uint8_t { starting, running, succeeded, stopping, ended };
@@ -40,15 +40,16 @@ public:
         int local_rank;
         WorkerExit exit;
     };
-    /// Answer to CountLeftovers, at once: living processes below this agent that are not leaders.
+    /// Answer to CountLeftovers, given at once: the number of living descendants of this agent that
+    /// are not leaders.
     struct LeftoversCounted {
         int count;
     };
     struct StopRequested {
         int signal;
         Duration grace;
-        /// How long the workers may get the signal from another process before this agent sends it.
-        /// None: they have it.
+        /// How long to wait for another process to signal the workers before this agent does. None:
+        /// they have the signal.
         std::optional<Duration> signal_after = Duration{};
     };
     struct KillRequested {};
@@ -70,19 +71,20 @@ public:
         int local_rank;
         bool operator==(const KillSession&) const = default;
     };
-    /// Program starts that have not begun come back as exits with ECANCELED.
+    /// Spawns that have not begun are cancelled, and come back as exits with ECANCELED.
     struct CancelSpawns {
         bool operator==(const CancelSpawns&) const = default;
     };
     struct CountLeftovers {
         bool operator==(const CountLeftovers&) const = default;
     };
-    /// The polite signal to everything that CountLeftovers would count: it outlived its leader.
+    /// Sends the polite signal to every process that CountLeftovers would count: it has outlived
+    /// its leader.
     struct SignalLeftovers {
         int signal;
         bool operator==(const SignalLeftovers&) const = default;
     };
-    /// SIGKILL to everything that CountLeftovers would count.
+    /// Sends SIGKILL to every process that CountLeftovers would count.
     struct KillLeftovers {
         bool operator==(const KillLeftovers&) const = default;
     };
@@ -122,7 +124,7 @@ public:
     explicit WorkerGroup(int worker_count);
 
     void handle(Event event, Instant now, std::vector<Effect>& out);
-    /// From then on a SIGKILL comes from this group.
+    /// From then on a death by SIGKILL comes from this group.
     bool has_killed() const { return stuck_at_.has_value(); }
     std::optional<Instant> next_deadline() const;
 
@@ -130,9 +132,9 @@ public:
     bool is_over() const { return state_ == State::ended; }
     int size() const { return static_cast<int>(workers_.size()); }
     const Worker& worker(int local_rank) const;
-    /// By local rank; 0: it has ended.
+    /// By local rank; 0: the worker has ended.
     std::vector<int> pids() const;
-    /// Local ranks that have.
+    /// The local ranks that have ended.
     std::vector<int> ended() const;
 
 private:
@@ -150,16 +152,16 @@ private:
     std::vector<Worker> workers_;
     int gone_count_ = 0;
     int spawned_count_ = 0;
-    /// Everything of this group is killed from here on.
+    /// When every process of this group is killed.
     std::optional<Instant> kill_at_;
     std::optional<Instant> count_at_;
     Duration count_pause_{};
     /// When processes that survive SIGKILL are reported.
     std::optional<Instant> stuck_at_;
     int leftover_count_ = 0;
-    /// Processes left of the workers get this once, when their last leader is gone.
+    /// Set until it is sent: the leftovers get this signal once, when the last leader has ended.
     std::optional<int> signal_for_leftovers_;
-    /// When those that a gentler signal has not ended get SIGTERM: a shell makes its background
+    /// When leftovers that survived a gentler signal get SIGTERM: a shell makes its background
     /// children ignore SIGINT and SIGQUIT.
     std::optional<Instant> terminate_at_;
 };

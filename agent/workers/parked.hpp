@@ -41,7 +41,7 @@ public:
         /// The memory that the process shares with no other.
         std::uint64_t bytes;
     };
-    /// An import depends on the rank, or has failed.
+    /// An import depends on the rank, or has failed: no worker of the node can be parked.
     struct Unfit {
         int local_rank;
         std::string reason;

@@ -218,7 +218,7 @@ Result<FoundAgents> find_agents() {
         else
             found.agents[i].problem = answer.reply ? "refused" : answer.problem;
     }
-    // Agents that have ended meanwhile.
+    // Removes agents that have ended meanwhile.
     std::erase_if(found.agents, [](const FoundAgent& agent) {
         if (agent.view) return false;
         const auto again = connect_to(agent.socket.name);

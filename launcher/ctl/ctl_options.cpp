@@ -208,7 +208,7 @@ std::optional<Failure> check_arguments(
         return misuse(name + ": '" + words.plain.back() + "' is one word too many");
     if (given < wanted.size() && !wanted[given].starts_with('['))
         return misuse(name + ": " + std::string{wanted[given]} + " is missing");
-    // An empty word, as from an unset variable of a shell: nothing is guessed then.
+    // An empty word, as from an unset variable of a shell, is an error: its meaning is not guessed.
     const auto empty = std::find(words.plain.begin() + 1, words.plain.end(), "");
     if (empty != words.plain.end()) {
         const auto place = static_cast<std::size_t>(empty - words.plain.begin() - 1);

@@ -21,7 +21,8 @@ struct CtlOptionRow {
     std::string_view name;
     /// The placeholder for its value in the help; empty: a flag.
     std::string_view value;
-    /// The commands that it belongs to, separated by spaces; empty: to none, as --help.
+    /// The commands that it belongs to, separated by spaces; empty: it belongs to none, like
+    /// --help.
     std::string_view commands;
     std::string_view help;
 

@@ -127,7 +127,7 @@ int stop(const std::vector<FoundAgent>& all, const control::StopJob& order, bool
     const bool is_passed_on = !answers.empty() && answers.back().is_done();
     const auto others = command_agents(plan.cut_off, order);
     for (std::size_t i = 0; i < others.size(); ++i) {
-        // Such a node cannot reach the others; that need not be reported again.
+        // A node that is cut off cannot stop the others; that need not be reported again.
         if (is_passed_on && others[i].is_done()) continue;
         agents.push_back(plan.cut_off[i]);
         answers.push_back(others[i]);

@@ -212,7 +212,7 @@ std::string job_text(const Json& job) {
     return text + nodes_text(job);
 }
 
-/// What the nodes here know, when the server does not answer.
+/// The data of the nodes here, used when the server does not answer.
 std::string own_text(const std::vector<FoundAgent>& agents) {
     const auto& view = *agents.front().view;
     auto text = labelled("state", printable_line(view.state)) +

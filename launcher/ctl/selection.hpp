@@ -13,7 +13,7 @@
 /// Selects the agents of this machine that a command is for.
 namespace ddprun::launcher::ctl {
 
-/// One agent that this user may ask.
+/// One agent that this user may query.
 struct FoundAgent {
     AgentSocket socket;
     /// The user of the listening process, as reported by the system.

@@ -14,9 +14,10 @@ namespace ddprun::launcher {
 /// `is_as_torchrun`: 1 in every case.
 int exit_code_before_start(const Failure& failure, bool is_as_torchrun = false);
 
-/// Whether --compat=torchrun is given and `options`, which parsed well, have nothing that
-/// torchrun's own parser would refuse with 2: a missing script, a word for a number, a value that
-/// is not one of a fixed few. For everything that torchrun checks after parsing it exits with 1.
+/// Whether the exit code is torchrun's. It is if --compat=torchrun is given and the parsed
+/// `options` contain no error that torchrun's own parser refuses with 2: a missing script, a word
+/// for a number, a value that is not one of a fixed few. torchrun exits with 1 for everything that
+/// it checks after parsing.
 bool is_exit_code_torchruns(const Options& options);
 
 }  // namespace ddprun::launcher

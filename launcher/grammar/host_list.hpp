@@ -26,7 +26,7 @@ struct Host {
 Result<std::vector<Host>> parse_host_list(std::string_view text);
 
 /// Lines `name`, `name slots=4` (Open MPI) and `name:4` (MPICH), with comments after '#'. The files
-/// of PBS and LSF name a host once for each slot: the same rule as above.
+/// of PBS and LSF repeat a host once for each slot, so repeated names are counted as above.
 Result<std::vector<Host>> parse_host_file(std::string_view text);
 
 }  // namespace ddprun::launcher

@@ -14,9 +14,10 @@
 
 /// The command line as text: the text given for each option, and where the worker's command begins.
 /// job_spec decides what the texts mean. The grammar is torchrun's (argparse): dashes or
-/// underscores, `--name value` and `--name=value`, unambiguous prefixes, the last one wins, the
-/// first word that is no option starts the worker's command, which is passed on unchanged; one `--`
-/// before it is dropped. CLI11 does the parsing; only the .cpp file includes it.
+/// underscores, `--name value` and `--name=value`, unambiguous prefixes; the last value given for
+/// an option counts. The first word that is no option starts the worker's command, which is passed
+/// on unchanged; one `--` before it is dropped. CLI11 does the parsing; only the .cpp file includes
+/// it.
 namespace ddprun::launcher {
 
 /// The value given for one option. A flag's text is "1" or "0".

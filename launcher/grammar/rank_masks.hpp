@@ -18,7 +18,7 @@ Result<std::vector<agent::RankRange>> parse_ranks(std::string_view text);
 /// 3 both.
 Result<std::vector<agent::RankMask>> parse_rank_masks(std::string_view text);
 
-/// What parse_rank_masks reads.
+/// The text in the form that parse_rank_masks reads.
 std::string describe(const std::vector<agent::RankMask>& masks);
 
 }  // namespace ddprun::launcher

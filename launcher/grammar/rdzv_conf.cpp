@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 14> meant{
     "etcd_user",
     "etcd_password_file"};
 
-/// Keys of torch that cannot have an effect here: there is no blob to write and no back end.
+/// Keys of torch without effect here: there is no rendezvous blob to write and no torch back end.
 constexpr std::array<std::string_view, 4> without_effect{
     "close_timeout", "heartbeat_timeout", "heartbeat", "read_timeout"};
 

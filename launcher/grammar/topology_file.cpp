@@ -51,7 +51,7 @@ bool is_in_ranges(std::string_view ranges, std::string_view digits) {
     return false;
 }
 
-/// "rack[2-3]n[09-10]" and "rack2n09".
+/// Whether an entry matches a host: "rack[2-3]n[09-10]" and "rack2n09" do.
 bool is_entry(std::string_view entry, std::string_view host) {
     const auto open = entry.find('[');
     if (open == std::string_view::npos) return entry == host;

@@ -11,8 +11,9 @@
 
 namespace ddprun::launcher {
 
-/// The start of one job on many hosts, and its end. The job begins when every host is ready, or, if
-/// the number of nodes is a range, when every host is ready or has failed and enough are ready.
+/// The start of one job on many hosts, and its end. The job begins when every host is ready. If the
+/// number of nodes is a range, it begins when every host is ready or has failed, and enough are
+/// ready.
 ///
 ///   waiting    --a place is free-->     connecting   Connect
 ///   connecting --Lacked-->              copying      SendProgram
@@ -41,7 +42,7 @@ public:
         /// The exit code of ssh, or of ddprun; negative: the signal that killed it.
         int exit_code = 0;
         bool is_ssh = true;
-        /// What ssh wrote last.
+        /// The last line that ssh wrote; for another program, the signal that killed it.
         std::string words;
 
         bool operator==(const HostEnd&) const = default;

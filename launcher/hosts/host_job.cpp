@@ -204,7 +204,8 @@ Result<HostJob> read_host_job(const Options& options, const SystemInfo& system) 
         if (const auto given = options.find(one.option);
             given && !(option_row(one.option).is_flag() && given->text == "0"))
             return usage(given->origin, given->text, "with hosts: " + std::string{one.advice});
-    // Every node gets it, but would report too late what must not be on a command line.
+    // The option is passed to every node, but a node would report too late that a value must not be
+    // on a command line.
     if (const auto conf = options.find("rdzv-conf"))
         if (const auto parsed = parse_rdzv_conf(conf->text); !parsed)
             return Failure{parsed.error().code, conf->origin + ": " + parsed.error().context};
@@ -303,7 +304,7 @@ std::vector<std::string> ssh_arguments(
         "ServerAliveCountMax=3",
         "ClearAllForwardings=yes",
         "RemoteCommand=none"};
-    // OpenSSH before 8.7 fails at an option that it does not know.
+    // OpenSSH before 8.7 fails at an unknown option.
     if (ssh_settings.find("sessiontype ") != std::string_view::npos)
         options.insert(
             options.end(), {"StdinNull=no", "ForkAfterAuthentication=no", "SessionType=default"});

@@ -57,12 +57,13 @@ bool belongs_to_machine(std::string_view name) {
            });
 }
 
-/// The program's folder is named after its content, which is checked each time, since an earlier
-/// copy may have been cut off by a full disk. Nothing is used from a folder to which another user
-/// may write. Hosts with a shared home copy at the same time, each into its own file; one of these
-/// becomes the program, and is not replaced while other hosts execute it. The folder's time is that
-/// of its last use (old_copies.hpp). `dd` reads no byte of the signals that follow the start. The
-/// names begin so that none is one of the user's variables.
+/// The folder of the program is named after the program's content. The content is checked each
+/// time, since an earlier copy may have been cut off by a full disk. Nothing is used from a folder
+/// to which another user may write. Hosts with a shared home copy at the same time, each into a
+/// separate file; one of these becomes the program, and is not replaced while other hosts execute
+/// it. The folder's time is that of its last use (old_copies.hpp). `dd` never reads bytes of the
+/// signals that follow the start. All names begin with `ddprun_`, so that none is one of the user's
+/// variables.
 constexpr std::string_view question = R"(ddprun_main() {
 ddprun_say() { printf '\nddprun-host %s %s\n' "$ddprun_token" "$*"; }
 ddprun_fail() { ddprun_say cannot "$*"; exit 1; }

@@ -13,9 +13,9 @@
 /// What `ddprun --hosts` sends to the shell of a host (`sh -s`, whatever the user's own shell is),
 /// and the answers on its standard output. docs/hosts.md describes the conversation.
 ///
-/// A shell may read ahead of the command that it executes, so nothing is sent that was not asked
-/// for: first the question, which is one command; the program when the host lacks it; the start
-/// when it is ready.
+/// A shell may read ahead of the command that it executes, so only requested text is sent: first
+/// the question, which is one command; then the program if the host lacks it; then the start when
+/// the host is ready.
 namespace ddprun::launcher {
 
 /// This variable marks that a node's standard input is the connection: TOKEN, or TOKEN,colour.
@@ -23,7 +23,7 @@ inline constexpr const char* host_link_variable = "DDPRUN_HOSTS_LINK";
 
 /// The connection of a node that `ddprun --hosts` started.
 struct HostLink {
-    /// Marks its report.
+    /// Marks the node's report.
     std::string token;
     bool has_colour = false;
 

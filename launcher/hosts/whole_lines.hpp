@@ -12,7 +12,7 @@ namespace ddprun::launcher {
 class WholeLines {
 public:
     std::string append(std::string_view bytes);
-    /// Returns the kept text as a line when nothing more comes.
+    /// Returns the kept text as a line; call it at the end of the stream.
     std::string finish();
 
 private:

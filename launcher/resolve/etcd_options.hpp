@@ -32,7 +32,7 @@ struct EtcdAccessChoice {
 
 inline const std::string etcd_password_variable = "DDPRUN_ETCD_PASSWORD";
 
-/// `is_encrypted`: the endpoint or `protocol` says https.
+/// `is_encrypted`: the endpoint or `protocol` specifies https.
 Result<EtcdAccessChoice> choose_etcd_access(
     const RdzvConf& conf,
     const std::string& conf_origin,

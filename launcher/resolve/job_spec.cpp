@@ -87,8 +87,8 @@ Result<> resolve_restarts(Resolving& job) {
     return {};
 }
 
-/// Slurm signals the task, which is a shell that started ddprun and waits for it. An interactive
-/// shell is not such a shell.
+/// Whether the task that Slurm signals is a shell that started ddprun and waits for it. An
+/// interactive shell does not count.
 bool is_behind_shell(const SystemInfo& system) {
     constexpr std::array shells{"sh", "bash", "dash", "zsh", "ksh"};
     return is_slurm_task(system.environment) && !system.has_input_terminal &&

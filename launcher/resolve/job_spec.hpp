@@ -41,11 +41,11 @@ struct SystemInfo {
     /// The kernel's short name of the parent: "bash".
     std::string parent_name;
     int cpu_count = 1;
-    /// How many NVIDIA GPUs the machine has, whatever CUDA_VISIBLE_DEVICES says. A function because
-    /// counting may need to start a program; empty: none.
+    /// The number of NVIDIA GPUs of the machine, regardless of CUDA_VISIBLE_DEVICES. It is a
+    /// function because counting may need to start a program; empty: none.
     std::function<int()> count_gpus;
     std::vector<InterfaceAddress> interfaces;
-    /// A function because a resolver may take seconds; empty: no name has an address.
+    /// A function, because a resolver may take seconds; empty: no name has an address.
     HasAddress has_address;
     /// The text of /etc/hosts. A function because few jobs need it; empty: there is none.
     std::function<std::string()> read_hosts;
@@ -85,7 +85,7 @@ struct JobSpec {
     std::optional<std::string> incarnation;
     From<control::NodeRange> nodes;
     From<int> nproc;
-    /// Each worker sees one GPU and has LOCAL_RANK 0.
+    /// Each worker has access to one GPU, and its LOCAL_RANK is 0.
     From<bool> has_virtual_local_rank;
     From<std::string> role;
     From<std::optional<int>> node_rank;
@@ -145,7 +145,7 @@ struct JobSpec {
     std::vector<Notice> notices;
 };
 
-/// Requires: `options` asks for neither help nor version. On error the code decides the exit code
+/// Requires: `options` has neither help nor version. On error the code decides the exit code
 /// (exit_code.hpp), and the context is the message to show.
 Result<JobSpec> resolve(const Options& options, const SystemInfo& system);
 

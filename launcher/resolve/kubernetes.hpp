@@ -8,15 +8,15 @@
 #include <string>
 #include <string_view>
 
-/// What a pod of an Indexed Job knows of its job. The kubelet writes the pod's names into
-/// /etc/hosts; those of the job's first pod differ only by the index.
+/// The facts that a pod of an Indexed Job has about its job. The kubelet writes the pod's names
+/// into /etc/hosts; those of the job's first pod differ only by the index.
 namespace ddprun::launcher {
 
 struct IndexedPod {
     int index = 0;
     /// The job's name.
     std::string job;
-    /// The full name of the pod of index 0; empty: not known here.
+    /// The full name of the pod of index 0; empty: it cannot be determined here.
     std::string first_host;
 };
 

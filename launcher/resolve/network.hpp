@@ -13,13 +13,14 @@ namespace ddprun::launcher {
 
 using server::InterfaceAddress;
 
-/// Whether a host name has an address, as this machine sees it.
+/// Whether this machine's resolver has an address for a host name.
 using HasAddress = std::function<bool(const std::string& name)>;
 
-/// Reads --local-addr: an address or host name (returned as it is; one without a dot must have an
-/// address, which is asked last), the name of an interface (its first IPv4 address, else its first
-/// IPv6 one), or a network in CIDR notation (the first address of this machine inside it). On error
-/// the context is what was given, what is accepted and which interfaces there are.
+/// Reads --local-addr, in one of three forms. An address or host name is returned unchanged; a name
+/// without a dot must have an address, which is checked last. For the name of an interface, its
+/// first IPv4 address is returned, or else its first IPv6 one. For a network in CIDR notation, it
+/// is the first address of this machine inside it. The context of an error names the given text,
+/// the accepted forms and the interfaces.
 Result<std::string> resolve_local_address(
     std::string_view text,
     std::span<const InterfaceAddress> interfaces,

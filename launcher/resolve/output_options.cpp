@@ -219,7 +219,7 @@ std::vector<std::string> parse_filters(std::string_view text) {
             filters.emplace_back();
         }
     }
-    // Every line contains the empty text.
+    // An empty filter would match every line.
     std::erase_if(filters, [](const std::string& filter) { return filter.empty(); });
     return filters;
 }

@@ -182,7 +182,7 @@ void note_options_of_etcd(Resolving& job) {
                 job.conf_origin + ": " + key + " has an effect only with --rdzv-backend=etcd");
 }
 
-/// No node is special: the one whose server holds the job's key in etcd leads.
+/// No node is special: the node leads whose server holds the job's key in etcd.
 Result<> use_etcd(Resolving& job, const Given& backend) {
     auto& spec = job.spec;
     const auto given = given_endpoint(job.options);
@@ -304,7 +304,7 @@ Result<From<Endpoint>> master_endpoint(const Resolving& job) {
     }
     const auto addr = given_or(job.options, "master-addr", "127.0.0.1");
     const auto host = trimmed(addr.text);
-    // A host without a port: also the case for what parse_endpoint makes of "::1" and "[::1]".
+    // A host without a port; parse_endpoint also reads "::1" and "[::1]" as such.
     auto endpoint = read_endpoint({std::string{host}, addr.origin}, no_port);
     if (!endpoint) return endpoint.error();
     if (endpoint->port != no_port)
@@ -374,8 +374,8 @@ Result<> use_master(Resolving& job, const std::string& why) {
             job.conf_origin + " is_host",
             *job.conf.is_host ? "true" : "false",
             "with static rendezvous node rank 0 serves, and no other");
-    // torch's name of the time limit for this kind of rendezvous; the other kind calls it
-    // `join_timeout`.
+    // torch calls the time limit `timeout` for this kind of rendezvous, and `join_timeout` for the
+    // other kind.
     if (job.conf.timeout && !job.conf.join_timeout) job.conf.join_timeout = job.conf.timeout;
     return {};
 }

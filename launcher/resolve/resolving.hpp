@@ -27,7 +27,7 @@ struct Resolving {
     std::optional<IndexedPod> pod;
 
     void note(log::Level level, std::string event, std::string reason);
-    /// Requires: `spec.environment` holds what was inherited.
+    /// Requires: `spec.environment` holds the inherited variables.
     void change_environment(
         const std::string& name, const std::string& value, const std::string& why);
 };
@@ -44,11 +44,10 @@ Result<int> number_between(const Given& given, int least, int most);
 /// The value given for this option, or `otherwise`.
 Given given_or(const Options& options, std::string_view name, const std::string& otherwise);
 
-// ---- the steps, in the order of `resolve` (job_spec.cpp)
-// --------------------------------------------
+// ---- the steps, in the order of `resolve` (job_spec.cpp) ----------------------------------------
 
 /// Fills `slurm`, `pod` and `nodes`. A Slurm step that starts several agents per node is refused
-/// unless the options ask for it.
+/// unless the options request it.
 Result<> resolve_nodes(Resolving& job);
 
 /// Narrows `nodes` to the multiples of --node-unit. Part of `resolve_nodes`.

@@ -66,8 +66,8 @@ Names parse_names(std::string_view list) {
     return names;
 }
 
-/// The signal that Slurm is asked to send before the end (`--signal=USR1@120`), unless it stops the
-/// job.
+/// The warning signals that a user may have Slurm send before the end (`--signal=USR1@120`), unless
+/// they stop the job.
 std::vector<int> warnings_besides(const std::vector<int>& stopping) {
     std::vector<int> warnings;
     for (const int signal : {SIGUSR1, SIGUSR2})

@@ -110,7 +110,7 @@ Result<std::optional<SlurmStep>> read_slurm_step(const Environment& environment)
         return done.error();
     if (auto done = read("SLURM_STEP_NUM_TASKS", 1, most_tasks, step.tasks); !done)
         return done.error();
-    // Most steps have one task; then nothing else matters.
+    // Most steps have one task; the other variables are not needed then.
     if (step.nodes == 1 && step.tasks == 1) return none;
     if (auto done = read("SLURM_JOB_ID", 0, most, step.job); !done) return done.error();
     if (auto done = read("SLURM_STEP_ID", 0, most, step.step); !done) return done.error();

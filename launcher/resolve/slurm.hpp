@@ -50,7 +50,7 @@ bool signals_every_process(const Environment& environment, std::string_view own_
 std::string first_host_of(std::string_view list);
 
 /// Parses SLURM_TOPOLOGY_ADDR by its pattern: "s0.s4.n7" by "switch.switch.node" -> "s0/s4". Empty:
-/// Slurm knows no switches.
+/// Slurm has no switches configured.
 std::string switches_of(std::string_view address, std::string_view pattern);
 
 }  // namespace ddprun::launcher

@@ -64,7 +64,7 @@ Result<> resolve_grace(Resolving& job) {
 Result<> resolve_replacement(Resolving& job) {
     auto& limit = job.spec.replacement_timeout;
     limit = {std::nullopt, by_default};
-    // srun starts no other node.
+    // srun starts no other node, so the job does not wait for one.
     if (job.spec.incarnation) limit = {Duration{}, "Slurm step"};
     const auto given = job.options.find("replacement-timeout");
     if (!given) return {};

@@ -49,8 +49,7 @@ Result<> read_start_method(Resolving& job) {
     return {};
 }
 
-/// torchrun fails at a name that it does not know; here no plug-in can be loaded, so every name
-/// fails.
+/// torchrun fails if a name is unknown. No plug-in can be loaded here, so every name is an error.
 Result<> read_plugins(Resolving& job) {
     const auto handler = job.options.find("event-log-handler");
     if (handler && handler->text != "null")
@@ -69,8 +68,8 @@ Result<> read_plugins(Resolving& job) {
     return {};
 }
 
-/// torch's watchdog is a pipe that its launcher reads; here nothing would read it, and a script's
-/// timers would block.
+/// torch's watchdog is a pipe that its launcher reads. Here no process would read it, and a
+/// script's timers would block.
 void read_watchdog(Resolving& job) {
     const std::string variable = "TORCHELASTIC_ENABLE_FILE_TIMER";
     if (value_of(job.system.environment, variable).value_or("") != "1") return;

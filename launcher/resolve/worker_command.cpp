@@ -192,7 +192,7 @@ private:
     std::vector<FoundPython> places_;
 };
 
-/// `ddprun ps` runs a script named `ps`; if there is none, the program was probably meant.
+/// `ddprun ps` means a script named `ps`; if there is none, the user probably meant the program.
 std::string advice_without(const std::string& script) {
     for (const auto& row : ctl::command_table())
         if (row.name == script) return "did you mean ddprunctl " + script + "?";

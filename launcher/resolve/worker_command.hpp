@@ -43,7 +43,7 @@ struct CommandRequest {
     std::string own_target;
 };
 
-/// What each worker is started with.
+/// The command that starts each worker.
 struct WorkerCommand {
     std::string program;
     std::vector<std::string> arguments;

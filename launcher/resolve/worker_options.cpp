@@ -138,7 +138,7 @@ Result<> share_gpus(Resolving& job) {
     return {};
 }
 
-/// Each worker sees one entry of the list, so the list must be long enough.
+/// Each worker gets one entry of the list, so the list must be long enough.
 Result<> check_virtual_ranks(const Resolving& job) {
     const auto flag = job.options.find("virtual-local-rank");
     const std::string variable = agent::visible_variable(job.spec.environment);
