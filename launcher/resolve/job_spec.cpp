@@ -54,15 +54,9 @@ Result<> resolve_health_check(Resolving& job) {
     if (!given) return {};
     if (command.text.empty())
         return usage(given->origin, given->text, "needs --health-check: nothing is checked");
-    const auto length = parse_duration(given->text);
-    if (!length || *length < limits::shortest_health_timeout ||
-        *length > limits::longest_health_timeout)
-        return usage(
-            given->origin,
-            given->text,
-            "accepted are " + std::string{duration_forms} + ", from " +
-                describe_seconds(limits::shortest_health_timeout) + " to " +
-                describe_seconds(limits::longest_health_timeout) + " s");
+    const auto length =
+        duration_between(*given, limits::shortest_health_timeout, limits::longest_health_timeout);
+    if (!length) return length.error();
     job.spec.health_timeout = {*length, given->origin};
     return {};
 }

@@ -21,6 +21,18 @@ Failure usage(const std::string& origin, const std::string& given, const std::st
     return {system_code(EINVAL), origin + ": '" + given + "': " + accepted};
 }
 
+Result<Duration> duration_between(const Given& given, Duration shortest, Duration longest) {
+    const auto length = parse_duration(given.text);
+    if (length && *length >= shortest && *length <= longest) return *length;
+    const bool has_longest = longest < Duration::max();
+    auto range = "from " + describe_seconds(shortest);
+    range += has_longest              ? " to " + describe_seconds(longest) + " s"
+             : shortest == Duration{} ? " up"
+                                      : " s up";
+    return usage(
+        given.origin, given.text, "accepted are " + std::string{duration_forms} + ", " + range);
+}
+
 Result<int> number_between(const Given& given, int least, int most) {
     const auto number = parse_int(given.text);
     if (number && *number >= least && *number <= most) return *number;

@@ -38,6 +38,10 @@ inline const std::string by_default = "default";
 /// "flag: 'what was given': what is accepted", for exit code 2.
 Failure usage(const std::string& origin, const std::string& given, const std::string& accepted);
 
+/// The given length of time, which has to be within these limits.
+Result<Duration> duration_between(
+    const Given& given, Duration shortest, Duration longest = Duration::max());
+
 /// Reads a whole number within these bounds, or returns the error.
 Result<int> number_between(const Given& given, int least, int most);
 

@@ -51,12 +51,8 @@ Result<> resolve_grace(Resolving& job) {
     if (const auto value = value_of(job.system.environment, torch_name); !given && value)
         given = Given{std::string{*value}, torch_name};
     if (!given) return {};
-    const auto grace = parse_duration(given->text);
-    if (!grace)
-        return usage(
-            given->origin,
-            given->text,
-            "accepted are " + std::string{duration_forms} + ", from 0 up");
+    const auto grace = duration_between(*given, Duration{});
+    if (!grace) return grace.error();
     job.spec.grace = {*grace, given->origin};
     return {};
 }
@@ -68,12 +64,8 @@ Result<> resolve_replacement(Resolving& job) {
     if (job.spec.incarnation) limit = {Duration{}, "Slurm step"};
     const auto given = job.options.find("replacement-timeout");
     if (!given) return {};
-    const auto length = parse_duration(given->text);
-    if (!length)
-        return usage(
-            given->origin,
-            given->text,
-            "accepted are " + std::string{duration_forms} + ", from 0 up");
+    const auto length = duration_between(*given, Duration{});
+    if (!length) return length.error();
     limit = {*length, given->origin};
     return {};
 }
@@ -83,13 +75,8 @@ Result<> resolve_hang_limit(Resolving& job) {
     limit = {std::nullopt, by_default};
     const auto given = job.options.find("hang-after");
     if (!given) return {};
-    const auto length = parse_duration(given->text);
-    if (!length || *length < limits::shortest_hang_limit)
-        return usage(
-            given->origin,
-            given->text,
-            "accepted are " + std::string{duration_forms} + ", from " +
-                describe_seconds(limits::shortest_hang_limit) + " s up");
+    const auto length = duration_between(*given, limits::shortest_hang_limit);
+    if (!length) return length.error();
     limit = {*length, given->origin};
     return {};
 }

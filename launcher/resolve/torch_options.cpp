@@ -25,11 +25,8 @@ Result<> read_intervals(Resolving& job) {
         note(job, log::Level::debug, *given, "workers are not polled, their end is seen at once");
     }
     if (const auto given = job.options.find("exit-barrier-timeout")) {
-        if (!parse_duration(given->text))
-            return usage(
-                given->origin,
-                given->text,
-                "accepted are " + std::string{duration_forms} + ", from 0 up");
+        if (const auto length = duration_between(*given, Duration{}); !length)
+            return length.error();
         note(
             job,
             log::Level::debug,
