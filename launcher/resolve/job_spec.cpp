@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/resolve/job_spec.hpp"
 
-#include "launcher/grammar/number.hpp"
 #include "launcher/resolve/report_options.hpp"
 #include "launcher/resolve/resolving.hpp"
 #include "launcher/resolve/time_limits.hpp"
