@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/health/node_watch.hpp"
+#include "agent/health/xid_line.hpp"
 #include "agent/plan/rank_save.hpp"
 #include "agent/report/job_report.hpp"
 #include "agent/supervise/failure_report.hpp"
@@ -128,6 +129,14 @@ struct AgentInterface {
         /// Why the node is unfit, or what went wrong.
         std::string text;
     };
+    /// The kernel's log has an error of a GPU.
+    struct XidSeen {
+        /// Whose workers were looked at; none: there were no workers.
+        std::optional<int> round;
+        health::XidLine line;
+        /// Of the workers that use this GPU, the one that the driver blames first.
+        std::vector<int> local_ranks;
+    };
     struct DeadlinePassed {};
     using Event = std::variant<
         Began,
@@ -157,6 +166,7 @@ struct AgentInterface {
         DrainCommanded,
         UndrainCommanded,
         HealthChecked,
+        XidSeen,
         DeadlinePassed>;
 
     // ---- effects ----
@@ -206,7 +216,7 @@ struct AgentInterface {
     };
     /// Whether this node is fit to run workers; it has none meanwhile.
     struct CheckHealth {
-        enum class Reason : std::uint8_t { start, failure, hang };
+        enum class Reason : std::uint8_t { start, failure, hang, xid };
         Reason reason;
         bool operator==(const CheckHealth&) const = default;
     };
@@ -284,7 +294,7 @@ struct AgentInterface {
         std::string reason;
         bool operator==(const NoteDrained&) const = default;
     };
-    /// Its health check takes this node out of the job.
+    /// Its health check, or an error of its GPU, takes this node out of the job.
     struct NoteUnfit {
         std::string reason;
         bool operator==(const NoteUnfit&) const = default;
@@ -293,6 +303,12 @@ struct AgentInterface {
     struct NoteHealthUnknown {
         std::string reason;
         bool operator==(const NoteHealthUnknown&) const = default;
+    };
+    /// An error of a GPU, and what is done about it.
+    struct NoteXid {
+        std::string what;
+        std::string effect;
+        bool operator==(const NoteXid&) const = default;
     };
     /// The round makes no progress, and which ranks do what; rows may be left to other nodes.
     struct NoteHang {
@@ -355,6 +371,7 @@ struct AgentInterface {
         NoteDrained,
         NoteUnfit,
         NoteHealthUnknown,
+        NoteXid,
         NoteHang,
         AnswerCommand,
         NoteServerLost,

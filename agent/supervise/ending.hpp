@@ -30,7 +30,8 @@ struct InternalError {
 };
 /// This node left, and no result came.
 struct NodeLeft {
-    /// `drain`: by `ddprunctl drain`; `unfit`: by --health-check.
+    /// `drain`: by `ddprunctl drain`; `unfit`: by --health-check, or by an
+    /// error of a GPU.
     enum class By : std::uint8_t { signal, drain, unfit };
 
     int signal;

@@ -44,6 +44,12 @@ struct NodeRound {
     WorkerProgress progress = {};
     /// While hangs are looked for.
     std::optional<health::NodeWatch> watch = std::nullopt;
+    /// The GPU of this worker has an error: it is killed then, unless it has ended.
+    struct XidEnd {
+        int local_rank;
+        Instant at;
+    };
+    std::optional<XidEnd> xid_end = std::nullopt;
     RoundSave save = {};
     bool needs_clean_up = false;
     /// Why the server ended it, and when the log gets what this node waits for since then.
@@ -65,7 +71,8 @@ struct NodeNotice {
     bool is_reported = false;
 };
 
-/// A signal, a command or its health check has ended this node, or a command the job.
+/// A signal, a command, its health check or an error of its GPU has ended this node, or a command
+/// the job.
 struct NodeLeaving {
     /// A command that ends the job on every node.
     struct JobEnd {
