@@ -90,6 +90,10 @@ struct AgentConfig {
     /// --health-check: a shell command that decides whether this node is fit; empty: none. Its time
     /// limit is `join.settings.health_timeout`.
     std::string health_check;
+    /// --health-strict: a check without an answer counts as unfit.
+    bool is_health_strict = false;
+    /// --xid: the kernel's log is followed for errors of GPUs.
+    bool follows_xids = true;
     /// The path for events (--event-file); empty: none.
     std::string event_file;
     /// Whether a round's store serves only nodes that have the secret; else it serves every caller

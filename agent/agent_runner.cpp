@@ -11,6 +11,8 @@
 #include "agent/runner/effect_log.hpp"
 #include "agent/runner/event_recorder.hpp"
 #include "agent/runner/failure_explainer.hpp"
+#include "agent/runner/gpu_devices.hpp"
+#include "agent/runner/gpu_errors.hpp"
 #include "agent/runner/health_hook.hpp"
 #include "agent/runner/peer_calls.hpp"
 #include "agent/runner/post_mortem.hpp"
@@ -70,6 +72,7 @@ private:
     void find_store_clients(const Agent::FindStoreClients& order);
     template <class Work>
     void look(Work work);
+    void find_users(health::XidLine line);
     void spawn(const Agent::SpawnWorkers& order);
     void clean_up(int round);
     void post_worker_event(Agent::Event event);
@@ -91,6 +94,7 @@ private:
     CurrentRound round_;
     CommandExecutor commands_;
     HealthHook health_;
+    GpuErrors gpu_errors_{io_, [this](health::XidLine line) { find_users(std::move(line)); }};
     StepFinder step_finder_;
     WorkerProcesses workers_;
     PeerCalls peer_calls_;
@@ -241,6 +245,7 @@ int AgentRunner::run() {
         [this](Agent::Effect& effect) { perform(effect); });
     events_.emplace(config_, driver_->now());
     post(Agent::Began{});
+    if (config_.follows_xids) gpu_errors_.follow();
     io_.run();
     // Runs the handlers that are ready, so that pending messages to the server are sent.
     io_.restart();
@@ -344,6 +349,20 @@ void AgentRunner::perform(Agent::Effect& effect) {
 void AgentRunner::find_store_clients(const Agent::FindStoreClients& order) {
     look([order, path = round_.store_path(order.round, order.port)] {
         return look_for_store_clients(order, path.port, path.tunnel);
+    });
+}
+
+void AgentRunner::find_users(health::XidLine line) {
+    const auto* group = driver_->machine().group();
+    std::optional<int> round;
+    std::vector<GpuUser> workers;
+    if (group != nullptr) round = round_.number();
+    for (int rank = 0; group != nullptr && rank < group->size(); ++rank) {
+        const auto& worker = group->worker(rank);
+        workers.push_back({rank, worker.pid(), worker.exit().has_value()});
+    }
+    look([round, line = std::move(line), workers = std::move(workers)] {
+        return Agent::XidSeen{round, line, users_of_gpu(line, workers)};
     });
 }
 

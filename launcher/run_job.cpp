@@ -6,6 +6,7 @@
 #include "agent/process/inherited_state.hpp"
 #include "agent/report/report_frame.hpp"
 #include "agent/report/report_json.hpp"
+#include "agent/runner/gpu_errors.hpp"
 #include "agent/runner/replace_file.hpp"
 #include "launcher/explain/exit_code.hpp"
 #include "launcher/explain/explain.hpp"
@@ -247,8 +248,10 @@ int run(
     auto spec = resolve(*options, system);
     if (!spec) return refuse(spec.error(), *options, system, is_as_torchrun);
     spec->notices.insert(spec->notices.begin(), notices.begin(), notices.end());
-    if (options->has_flag("explain"))
+    if (options->has_flag("explain")) {
+        spec->why_no_xids = agent::why_no_gpu_errors();
         return show(explain(*spec, *options, *level, server_placement(*spec, system)));
+    }
 
     auto plan = spec->output.plan;
     if (spec->output.has_files) plan.log_dir = "/";  // the folder does not exist yet

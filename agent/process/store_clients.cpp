@@ -2,63 +2,19 @@
 #include "agent/process/store_clients.hpp"
 
 #include "agent/plan/socket_table.hpp"
+#include "agent/process/proc_files.hpp"
 #include "rendezvous/base/limits.hpp"
 
-#include <dirent.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cctype>
 #include <cerrno>
 #include <fstream>
-#include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
 namespace ddprun::agent {
 namespace {
-
-struct CloseFolder {
-    void operator()(DIR* folder) const { ::closedir(folder); }
-};
-
-/// The names in a folder of /proc that are numbers; none when it cannot be read.
-std::optional<std::vector<std::string>> numbers_in(const std::string& path) {
-    const std::unique_ptr<DIR, CloseFolder> folder(::opendir(path.c_str()));
-    if (!folder) return std::nullopt;
-    std::vector<std::string> names;
-    while (const auto* entry = ::readdir(folder.get()))
-        if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) != 0)
-            names.emplace_back(entry->d_name);
-    return names;
-}
-
-std::string link_of(const std::string& path) {
-    std::array<char, 128> target{};
-    const auto size = ::readlink(path.c_str(), target.data(), target.size());
-    return size > 0 ? std::string(target.data(), static_cast<std::size_t>(size)) : std::string{};
-}
-
-std::string folder_of(int pid) {
-    return "/proc/" + std::to_string(pid);
-}
-
-/// Returns false when the kernel does not show them.
-bool add_children(int pid, std::vector<int>& pids) {
-    const auto threads = numbers_in(folder_of(pid) + "/task");
-    if (!threads) return false;
-    bool is_known = false;
-    for (const auto& thread : *threads) {
-        std::ifstream children(folder_of(pid) + "/task/" + thread + "/children");
-        is_known |= children.is_open();
-        for (int child = 0; children >> child;)
-            pids.push_back(child);
-    }
-    return is_known;
-}
 
 /// Inspects the processes of workers, with at most limits::max_inspected_descriptors for all of
 /// them.
@@ -78,14 +34,14 @@ public:
     }
 
 private:
-    static bool is_there(int pid) { return ::access(folder_of(pid).c_str(), F_OK) == 0; }
+    static bool is_there(int pid) { return ::access(proc_folder(pid).c_str(), F_OK) == 0; }
 
     bool has_own_network(int pid) const {
-        return link_of(folder_of(pid) + "/ns/net") == own_network_;
+        return link_of(proc_folder(pid) + "/ns/net") == own_network_;
     }
 
     bool add_sockets(int pid, std::set<std::uint64_t>& inodes) {
-        const auto folder = folder_of(pid) + "/fd";
+        const auto folder = proc_folder(pid) + "/fd";
         const auto descriptors = numbers_in(folder);
         if (!descriptors) return false;
         for (const auto& descriptor : *descriptors) {
@@ -114,24 +70,6 @@ bool add_table(const char* path, std::uint16_t port, SocketTable& table) {
         add_connections_to(port, line, table);
     }
     return bytes > 0;
-}
-
-/// Adds each orphan to the processes of its worker, from which the search begins. An orphan is a
-/// child of this process and belongs to the worker whose session it has. Returns false when one
-/// belongs to no worker.
-bool add_orphans(const std::vector<int>& leaders, std::vector<std::vector<int>>& roots) {
-    std::vector<int> children;
-    if (!add_children(::getpid(), children)) return false;
-    bool is_complete = true;
-    for (const int child : children) {
-        if (std::find(leaders.begin(), leaders.end(), child) != leaders.end()) continue;
-        const auto leader = std::find(leaders.begin(), leaders.end(), ::getsid(child));
-        if (leader == leaders.end())
-            is_complete = false;
-        else
-            roots[static_cast<std::size_t>(leader - leaders.begin())].push_back(child);
-    }
-    return is_complete;
 }
 
 }  // namespace

@@ -61,6 +61,9 @@ void log_effect(const Agent::Effect& effect, const AgentConfig& config) {
             [&](const Agent::NoteHealthUnknown& e) {
                 log::warning("health.unknown", {{"reason", e.reason}});
             },
+            [&](const Agent::NoteXid& e) {
+                log::warning("gpu.failed", {{"error", e.what}, {"effect", e.effect}});
+            },
             [&](const Agent::NoteHang& e) {
                 log::warning("job.hung", {{"round", e.round}, {"reason", e.headline}});
             },

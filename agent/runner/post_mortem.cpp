@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/runner/post_mortem.hpp"
 
+#include "agent/process/proc_files.hpp"
 #include "agent/report/kernel_text.hpp"
 #include "agent/runner/replace_file.hpp"
 #include "rendezvous/base/limits.hpp"
@@ -79,13 +80,6 @@ std::optional<MachineFacts::SharedMemory> look_at_shared_memory() {
     return MachineFacts::SharedMemory{
         static_cast<std::uint64_t>(about.f_blocks) * about.f_frsize,
         static_cast<std::uint64_t>(about.f_bavail) * about.f_frsize};
-}
-
-/// The kernel's log has the machine's process numbers; a container's workers have other numbers.
-bool has_machine_pids() {
-    constexpr ino_t first_pid_namespace = 0xEFFFFFFC;
-    struct stat about {};
-    return ::stat("/proc/self/ns/pid", &about) == 0 && about.st_ino == first_pid_namespace;
 }
 
 void read_kernel_log(int log, int pid, MachineFacts& facts) {

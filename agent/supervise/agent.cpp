@@ -59,6 +59,7 @@ void on_deadline(AgentStep& step) {
     if (is_due(notice_ends_at(agent), now)) end_notice(step, "the ranks did not save in time");
     if (is_done()) return;
     if (is_due(look_at(agent), now)) look_at_workers(step);
+    if (is_due(xid_end_at(agent), now)) end_for_xid(step);
     if (is_due(agent.times_out_at(), now)) notify_link(step, ServerLink::TimedOut{});
 }
 
@@ -134,6 +135,7 @@ void dispatch(AgentStep& step, Agent::Event event) {
                 pass_on(step, undrain.id, std::move(undrain));
             },
             [&](Interface::HealthChecked& checked) { on_health_checked(step, std::move(checked)); },
+            [&](Interface::XidSeen& seen) { on_xid_seen(step, std::move(seen)); },
             [&](Interface::DeadlinePassed) { on_deadline(step); },
         },
         event);
@@ -179,6 +181,7 @@ std::optional<Instant> Agent::next_deadline() const {
     if (data_.leaving) next = earliest(next, data_.leaving->result_deadline);
     next = earliest(next, notice_at(data_));
     next = earliest(earliest(next, notice_ends_at(data_)), look_at(data_));
+    next = earliest(next, xid_end_at(data_));
     if (!data_.round) return next;
     const auto& round = *data_.round;
     next = earliest(earliest(next, round.failures.next_deadline()), round.note_at);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/agent_config.hpp"
+#include "agent/health/xid_action.hpp"
 #include "agent/supervise/agent_interface.hpp"
 #include "agent/supervise/ending.hpp"
 #include "agent/supervise/failure_report.hpp"
@@ -66,6 +67,7 @@ struct AgentData {
     Preemption preemption;
     /// Why the health check is running; none: it is not running.
     std::optional<AgentInterface::CheckHealth::Reason> checking;
+    health::XidHistory xids;
     std::optional<NodeLeaving> leaving;
     std::optional<Ending> ending;
     std::optional<KeptGoodput> goodput;

@@ -4,11 +4,40 @@
 #include "agent/supervise/agent_leave.hpp"
 #include "agent/supervise/agent_parts.hpp"
 
+#include <chrono>
 #include <csignal>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace ddprun::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A worker whose GPU has an error usually ends by itself, with a traceback.
+constexpr Duration xid_end_timeout = 5s;
+
+void leave_as_unfit(AgentStep& step, const std::string& reason) {
+    auto& agent = step.agent;
+    NodeLeaving leaving{SIGTERM};
+    leaving.why = agent.node.host + " is unfit: " + reason;
+    leaving.by = NodeLeft::By::unfit;
+    step.emit(AgentInterface::NoteUnfit{leaving.why});
+    leave_job(step, std::move(leaving), false);
+}
+
+std::string_view effect_of(health::XidAction action) {
+    switch (action) {
+        case health::XidAction::shown: return "none";
+        case health::XidAction::restart: return "the workers start again";
+        case health::XidAction::unfit: return "the node leaves";
+    }
+    return "?";
+}
+
+}  // namespace
 
 void check_health(AgentStep& step, AgentInterface::CheckHealth::Reason reason) {
     auto& agent = step.agent;
@@ -24,10 +53,12 @@ void check_health_after_round(AgentStep& step) {
     const auto& failures = agent.round->failures;
     const bool has_failed = failures.has_failure() || failures.is_open();
     if (agent.config.health_check.empty() || !has_failed) return;
+    using Reason = AgentInterface::CheckHealth::Reason;
     check_health(
         step,
-        failures.has_hung() ? AgentInterface::CheckHealth::Reason::hang
-                            : AgentInterface::CheckHealth::Reason::failure);
+        failures.has_xid()    ? Reason::xid
+        : failures.has_hung() ? Reason::hang
+                              : Reason::failure);
 }
 
 void on_health_checked(AgentStep& step, AgentInterface::HealthChecked checked) {
@@ -36,19 +67,46 @@ void on_health_checked(AgentStep& step, AgentInterface::HealthChecked checked) {
     const auto reason = std::exchange(agent.checking, std::nullopt);
     if (!reason || agent.leaving || agent.ending) return;
     const bool is_start = *reason == AgentInterface::CheckHealth::Reason::start;
-    if (checked.answer == Answer::unfit) {
-        NodeLeaving leaving{SIGTERM};
-        leaving.why = agent.node.host + " is unfit: " + checked.text;
-        leaving.by = NodeLeft::By::unfit;
-        step.emit(AgentInterface::NoteUnfit{leaving.why});
-        return leave_job(step, std::move(leaving), false);
-    }
+    if (checked.answer == Answer::unfit) return leave_as_unfit(step, checked.text);
     // At the start of the job a check that cannot run is a mistake on the command line.
     if (checked.answer == Answer::not_run && is_start)
         return end_node(step, NodeRefused{"--health-check: " + checked.text});
+    if (checked.answer != Answer::fit && agent.config.is_health_strict)
+        return leave_as_unfit(step, "--health-strict: " + checked.text);
     if (checked.answer != Answer::fit)
         step.emit(AgentInterface::NoteHealthUnknown{std::move(checked.text)});
     if (is_start) notify_link(step, ServerLink::ConnectRequested{});
+}
+
+void on_xid_seen(AgentStep& step, AgentInterface::XidSeen seen) {
+    auto& agent = step.agent;
+    const auto what = health::describe(seen.line);
+    if (seen.local_ranks.empty() || !seen.round)
+        return step.emit(AgentInterface::NoteXid{what, "none: no worker here uses this GPU"});
+    if (agent.leaving || agent.ending)
+        return step.emit(AgentInterface::NoteXid{what, "none: this node is ending"});
+    const auto action = agent.xids.add(seen.line, *seen.round, step.now);
+    step.emit(AgentInterface::NoteXid{what, std::string{effect_of(action)}});
+    const int first = seen.local_ranks.front();
+    const bool is_current = agent.is_current(*seen.round);
+    const bool needs_restart = action == health::XidAction::restart;
+    if (is_current)
+        notify_failures(
+            step, FailureReport::XidSeen{std::move(seen.local_ranks), what, needs_restart});
+    if (action == health::XidAction::unfit) return leave_as_unfit(step, what);
+    if (needs_restart && is_current && !agent.round->xid_end)
+        agent.round->xid_end = {first, step.now + xid_end_timeout};
+}
+
+std::optional<Instant> xid_end_at(const AgentData& agent) {
+    const bool counts = agent.phase == AgentPhase::running && agent.round && agent.round->xid_end;
+    return counts ? std::optional{agent.round->xid_end->at} : std::nullopt;
+}
+
+void end_for_xid(AgentStep& step) {
+    auto& round = *step.agent.round;
+    const int local_rank = std::exchange(round.xid_end, std::nullopt)->local_rank;
+    if (!round.group->worker(local_rank).exit()) step.emit(WorkerGroup::KillSession{local_rank});
 }
 
 }  // namespace ddprun::agent

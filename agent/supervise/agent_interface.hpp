@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/health/node_watch.hpp"
+#include "agent/health/xid_line.hpp"
 #include "agent/plan/rank_save.hpp"
 #include "agent/report/job_report.hpp"
 #include "agent/supervise/failure_report.hpp"
@@ -131,6 +132,14 @@ struct AgentInterface {
         /// Why the node is unfit, or what went wrong.
         std::string text;
     };
+    /// The kernel's log has an error of a GPU.
+    struct XidSeen {
+        /// Whose workers were looked at; none: there were no workers.
+        std::optional<int> round;
+        health::XidLine line;
+        /// Of the workers that use this GPU, the one that the driver blames first.
+        std::vector<int> local_ranks;
+    };
     struct DeadlinePassed {};
     using Event = std::variant<
         Began,
@@ -160,6 +169,7 @@ struct AgentInterface {
         DrainCommanded,
         UndrainCommanded,
         HealthChecked,
+        XidSeen,
         DeadlinePassed>;
 
     // ---- effects ----
@@ -210,7 +220,7 @@ struct AgentInterface {
     };
     /// Checks whether this node is fit to run workers; no worker runs meanwhile.
     struct CheckHealth {
-        enum class Reason : std::uint8_t { start, failure, hang };
+        enum class Reason : std::uint8_t { start, failure, hang, xid };
         Reason reason;
         bool operator==(const CheckHealth&) const = default;
     };
@@ -288,7 +298,7 @@ struct AgentInterface {
         std::string reason;
         bool operator==(const NoteDrained&) const = default;
     };
-    /// Its health check takes this node out of the job.
+    /// Its health check, or an error of its GPU, takes this node out of the job.
     struct NoteUnfit {
         std::string reason;
         bool operator==(const NoteUnfit&) const = default;
@@ -297,6 +307,12 @@ struct AgentInterface {
     struct NoteHealthUnknown {
         std::string reason;
         bool operator==(const NoteHealthUnknown&) const = default;
+    };
+    /// An error of a GPU, and what is done about it.
+    struct NoteXid {
+        std::string what;
+        std::string effect;
+        bool operator==(const NoteXid&) const = default;
     };
     /// The round makes no progress; the rows say which ranks do what. A row may be left to other
     /// nodes' screens.
@@ -360,6 +376,7 @@ struct AgentInterface {
         NoteDrained,
         NoteUnfit,
         NoteHealthUnknown,
+        NoteXid,
         NoteHang,
         AnswerCommand,
         NoteServerLost,

@@ -150,6 +150,10 @@ std::string describe(const Agent::Event& event) {
                 return "health checked: " + std::string{answer_name(e.answer)} +
                        (e.text.empty() ? "" : ": " + e.text);
             },
+            [](const A::XidSeen& e) {
+                return "xid seen local_ranks=" + std::to_string(e.local_ranks.size()) + ": " +
+                       health::describe(e.line);
+            },
             [](A::DeadlinePassed) { return std::string{"deadline passed"}; },
         },
         event);
@@ -206,6 +210,7 @@ std::string describe(const Agent::Effect& effect) {
             [](const A::NoteDrained& e) { return "note drained: " + e.reason; },
             [](const A::NoteUnfit& e) { return "note unfit: " + e.reason; },
             [](const A::NoteHealthUnknown& e) { return "note health unknown: " + e.reason; },
+            [](const A::NoteXid& e) { return "note xid: " + e.what + ", " + e.effect; },
             [](const A::NoteHang& e) { return "note hang: " + e.headline; },
             [](const A::AnswerCommand& e) {
                 return "answer command id=" + std::to_string(e.id) +
@@ -231,6 +236,7 @@ std::string_view name_of(AgentInterface::CheckHealth::Reason reason) {
         case Reason::start: return "start";
         case Reason::failure: return "failure";
         case Reason::hang: return "hang";
+        case Reason::xid: return "xid";
     }
     return "?";
 }

@@ -30,7 +30,8 @@ struct InternalError {
 };
 /// This node left, and no result arrived.
 struct NodeLeft {
-    /// `drain`: the cause was `ddprunctl drain`; `unfit`: the health check (--health-check).
+    /// `drain`: the cause was `ddprunctl drain`; `unfit`: the health check (--health-check), or an
+    /// error of a GPU.
     enum class By : std::uint8_t { signal, drain, unfit };
 
     int signal;

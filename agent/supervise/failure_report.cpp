@@ -50,6 +50,16 @@ void name_exception(control::WorkerFailure& failure, const std::string& output) 
 
 /// A failure must not be delayed by a disk that does not answer.
 constexpr Duration explain_timeout = 5s;
+/// An error of its GPU so long before a worker's death is called the cause of it.
+constexpr Duration xid_blame_window = 60s;
+
+bool has(const std::vector<int>& local_ranks, int local_rank) {
+    return std::find(local_ranks.begin(), local_ranks.end(), local_rank) != local_ranks.end();
+}
+
+bool is_killed(const control::WorkerFailure& failure) {
+    return failure.end.kind == control::WorkerEnd::Kind::killed && failure.end.value == SIGKILL;
+}
 
 }  // namespace
 
@@ -75,6 +85,7 @@ void FailureReport::handle(Event event, Instant now, std::vector<Effect>& out) {
                 if (notice_until_ && given.round == place_.round) stop(out);
             },
             [&](HangFound& found) { hang_ = std::move(found); },
+            [&](XidSeen& seen) { on_xid(std::move(seen), now); },
             [&](const StopBegan& began) {
                 notice_until_.reset();
                 if (!stop_signal_) stop_signal_ = began.signal;
@@ -188,6 +199,7 @@ void FailureReport::on_store_unreachable(
 
 void FailureReport::set_failure(Failure failure, std::vector<Effect>& out) {
     call_hang_the_cause(failure.what);
+    name_xid(failure.what);
     const bool is_other = !failure_ || !failure.what.is_secondary;
     failure_ = std::move(failure);
     question_ = Watching{};
@@ -196,14 +208,27 @@ void FailureReport::set_failure(Failure failure, std::vector<Effect>& out) {
 
 /// For a worker that this agent has killed because of a hang, the hang is the cause.
 void FailureReport::call_hang_the_cause(control::WorkerFailure& failure) const {
-    const bool is_killed =
-        failure.end.kind == control::WorkerEnd::Kind::killed && failure.end.value == SIGKILL;
-    if (!hang_ || !is_killed) return;
-    const auto& those = hang_->local_ranks;
-    if (std::find(those.begin(), those.end(), failure.local_rank) == those.end()) return;
+    const bool is_meant =
+        hang_ && is_killed(failure) && has(hang_->local_ranks, failure.local_rank);
+    if (!is_meant) return;
     failure.has_hung = true;
     failure.message = hang_->reason;
     failure.why = "it was killed because the job did not go on (--on-hang=restart)";
+}
+
+void FailureReport::on_xid(XidSeen seen, Instant now) {
+    if (!xid_ || (seen.needs_restart && !xid_->what.needs_restart)) xid_ = {std::move(seen), now};
+}
+
+/// What the worker says of its end stays its message; a worker that was killed for the error, or
+/// has died of it without a word, says nothing.
+void FailureReport::name_xid(control::WorkerFailure& failure) const {
+    const bool is_meant = xid_ && failed_at_ - xid_->at <= xid_blame_window &&
+                          has(xid_->what.local_ranks, failure.local_rank);
+    if (!is_meant) return;
+    if (is_killed(failure) && !failure.has_hung) failure.message = xid_->what.what;
+    failure.why = "the kernel reports an error of its GPU: " + xid_->what.what +
+                  (failure.why.empty() ? "" : "; " + failure.why);
 }
 
 control::WorkerFailure FailureReport::failure_of(int local_rank) const {
@@ -263,6 +288,7 @@ std::string describe(const FailureReport::Event& event) {
             [](const F::StoreUnreachable& e) { return "store unreachable: " + e.reason; },
             [](const F::NoticeGiven& e) { return "notice given round=" + std::to_string(e.round); },
             [](const F::HangFound& e) { return "hang found: " + e.reason; },
+            [](const F::XidSeen& e) { return "xid seen: " + e.what; },
             [](const F::StopBegan& e) { return "stop began with " + signal_name(e.signal); },
             [](const F::StopReceived& e) {
                 return std::string{"stop received for a "} +

@@ -129,6 +129,14 @@ public:
         std::vector<int> local_ranks;
         std::string reason;
     };
+    /// The kernel's log has an error of the GPU of these workers.
+    struct XidSeen {
+        std::vector<int> local_ranks;
+        /// The GPU, the error and its text.
+        std::string what;
+        /// They cannot go on, and are killed if they do not end by themselves.
+        bool needs_restart;
+    };
     /// The workers get this signal, for any reason.
     struct StopBegan {
         int signal;
@@ -146,6 +154,7 @@ public:
         StoreUnreachable,
         NoticeGiven,
         HangFound,
+        XidSeen,
         StopBegan,
         StopReceived,
         LeaveBegan,
@@ -186,6 +195,8 @@ public:
     bool has_failure() const { return failure_.has_value(); }
     /// Workers of this node were killed because they blocked the job.
     bool has_hung() const { return hang_.has_value(); }
+    /// A GPU had an error with which its worker cannot go on.
+    bool has_xid() const { return xid_ && xid_->what.needs_restart; }
     /// There is a failure, and the other workers had time to read about it.
     bool is_reportable() const { return failure_ && !notice_until_; }
     /// Requires: `is_reportable`.
@@ -225,7 +236,9 @@ private:
     void stop(std::vector<Effect>& out);
     RootCause root_cause() const;
     control::WorkerFailure failure_of(int local_rank) const;
+    void on_xid(XidSeen seen, Instant now);
     void call_hang_the_cause(control::WorkerFailure& failure) const;
+    void name_xid(control::WorkerFailure& failure) const;
     void check() const;
 
     Place place_;
@@ -241,6 +254,12 @@ private:
     std::optional<control::WorkerFailure> first_secondary_;
     std::size_t secondary_count_ = 0;
     std::optional<HangFound> hang_;
+    struct SeenXid {
+        XidSeen what;
+        Instant at;
+    };
+    /// The first one with which a worker cannot go on, else the first one.
+    std::optional<SeenXid> xid_;
     /// Set while the workers are being stopped.
     std::optional<int> stop_signal_;
     bool is_stop_for_secondary_ = false;  ///< the server's stop was for a secondary failure

@@ -44,6 +44,12 @@ struct NodeRound {
     WorkerProgress progress = {};
     /// Set while the workers are watched for hangs.
     std::optional<health::NodeWatch> watch = std::nullopt;
+    /// The GPU of this worker has an error: it is killed then, unless it has ended.
+    struct XidEnd {
+        int local_rank;
+        Instant at;
+    };
+    std::optional<XidEnd> xid_end = std::nullopt;
     RoundSave save = {};
     bool needs_clean_up = false;
     /// Why the server ended the round, and when the log gets a note of what this node waits for
@@ -66,7 +72,8 @@ struct NodeNotice {
     bool is_reported = false;
 };
 
-/// Why this node leaves: a signal, a command or its health check. A command may also end the job.
+/// Why this node leaves: a signal, a command, its health check, or an error of its GPU. A command
+/// may also end the job.
 struct NodeLeaving {
     /// A command that ends the job on every node.
     struct JobEnd {

@@ -204,11 +204,22 @@ std::string explain(
         page.row("on hang", spec.on_hang, std::string{control::name_of(spec.on_hang.value)});
     const auto& health = spec.health_check;
     page.row("health check", health, health.value.empty() ? "none" : health.value);
-    if (!health.value.empty())
+    if (!health.value.empty()) {
         page.row(
             "health timeout",
             spec.health_timeout,
             describe_seconds(spec.health_timeout.value) + " s");
+        page.row(
+            "without an answer",
+            spec.is_health_strict,
+            spec.is_health_strict.value ? "the node is unfit" : "the node is fit");
+    }
+    const auto& xid = spec.follows_xids;
+    const auto& problem = spec.why_no_xids;
+    page.row(
+        "errors of GPUs",
+        xid,
+        !xid.value ? "ignored" : "looked for" + (problem.empty() ? "" : ", in vain: " + problem));
     const auto& replacement = spec.replacement_timeout;
     page.row(
         "replacement timeout",

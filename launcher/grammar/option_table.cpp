@@ -223,6 +223,17 @@ constexpr std::array all_rows{
          "unfit and leaves the job"}),
     own({"health-timeout", "DURATION", failure, "what that may take (default 60s)"}),
     own(
+        {"health-strict",
+         "",
+         failure,
+         "a check that ends in another way, or not in time: the node is unfit as well"}),
+    own(
+        {"xid",
+         "auto|ignore",
+         failure,
+         "errors of this node's GPUs in the kernel's log: acted on where it can be read (default), "
+         "or not"}),
+    own(
         {"report-format",
          "text|json|torchrun",
          failure,

@@ -66,6 +66,8 @@ agent::AgentConfig to_agent_config(const JobSpec& spec) {
     config.report = spec.report;
     config.output = spec.output.plan;
     config.health_check = spec.health_check.value;
+    config.is_health_strict = spec.is_health_strict.value;
+    config.follows_xids = spec.follows_xids.value;
     config.event_file = spec.event_file.value;
     // torchrun does the same, for workers that start their own agents.
     const auto& stopping = spec.signals.stopping;

@@ -48,6 +48,11 @@ Result<> resolve_health_check(Resolving& job) {
     job.spec.health_check = {command.text, command.origin};
     if (command.text.empty() && command.origin != by_default)
         return usage(command.origin, command.text, "accepted is a shell command");
+    const auto strict = job.options.find("health-strict");
+    if (strict && command.text.empty())
+        return usage(strict->origin, strict->text, "needs --health-check: nothing is checked");
+    job.spec.is_health_strict = {
+        job.options.has_flag("health-strict"), strict ? strict->origin : by_default};
     job.spec.health_timeout = {limits::usual_health_timeout, by_default};
     const auto given = job.options.find("health-timeout");
     if (!given) return {};
@@ -57,6 +62,14 @@ Result<> resolve_health_check(Resolving& job) {
         duration_between(*given, limits::shortest_health_timeout, limits::longest_health_timeout);
     if (!length) return length.error();
     job.spec.health_timeout = {*length, given->origin};
+    return {};
+}
+
+Result<> resolve_xid(Resolving& job) {
+    const auto given = given_or(job.options, "xid", "auto");
+    if (given.text != "auto" && given.text != "ignore")
+        return usage(given.origin, given.text, "accepted are auto and ignore");
+    job.spec.follows_xids = {given.text == "auto", given.origin};
     return {};
 }
 
@@ -208,6 +221,7 @@ Result<JobSpec> resolve(const Options& options, const SystemInfo& system) {
         resolve_cpu_binding,
         resolve_report,
         resolve_health_check,
+        resolve_xid,
     };
     Resolving job{options, system, {}, {}, {}, {}, {}};
     job.spec.environment = system.environment;

@@ -99,6 +99,11 @@ struct JobSpec {
     /// A shell command that decides whether this node is fit for the job; empty: none.
     From<std::string> health_check;
     From<Duration> health_timeout;
+    From<bool> is_health_strict;
+    /// Errors of GPUs in the kernel's log are acted on.
+    From<bool> follows_xids;
+    /// Why none would be noticed here; empty: they are, or it was not looked for.
+    std::string why_no_xids;
     RestartChoice restarts;
     SignalChoice signals;
     DeadlineChoice deadline;

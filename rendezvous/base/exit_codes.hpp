@@ -56,7 +56,7 @@ inline constexpr Row table[] = {
     {saved, "preempted: every rank saved the same step (`should_save`) before the job was stopped"},
     {no_progress, "too many rounds failed without a new step (`--stop-without-progress`)"},
     {hung, "the job hung, and no restart was left (`--on-hang=restart`)"},
-    {unfit, "this node is unfit: its `--health-check` said so; the job may go on without it"},
+    {unfit, "this node is unfit: its `--health-check` said so, or a GPU needs a reset (`--xid`)"},
     {not_executable, "the program cannot be executed"},
     {not_found, "the program was not found"},
     {killed_by(1), "stopped by SIGHUP"},

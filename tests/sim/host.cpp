@@ -174,6 +174,7 @@ void Host::perform(Agent::Effect& effect) {
             [&](const Agent::NoteHang& e) { note("hangs: " + e.headline); },
             [&](const Agent::NoteUnfit& e) { note("is unfit: " + e.reason); },
             [&](const Agent::NoteHealthUnknown& e) { note("is not checked: " + e.reason); },
+            [](const Agent::NoteXid&) {},
             // Simulated workers have no memory to sample, and simulated nodes no health check.
             [](const Agent::LookAtWorkers&) {},
             [](const Agent::CheckHealth&) {},

@@ -5,6 +5,9 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 using namespace ddprun;
@@ -180,4 +183,164 @@ TEST_CASE("a connection that comes back while a node is checked does not call it
     story.is(A::LinkOpened{story.link, "10.0.0.2:40000", 2});
     REQUIRE(story.said<ctl::Resume>().size() == 1);
     CHECK(story.said<ctl::Resume>().front().state == ctl::NodeState::stopping);
+}
+
+namespace {
+
+constexpr int restart_xid = 31;
+constexpr int unfit_xid = 79;
+constexpr int shown_xid = 43;
+
+A::XidSeen an_xid(int code, std::vector<int> local_ranks, std::optional<int> round = 0) {
+    return {round, {"0000:3b:00", code, std::nullopt, "text"}, std::move(local_ranks)};
+}
+
+std::string of_xid(int code) {
+    return "GPU 0000:3b:00, Xid " + std::to_string(code) + ": text";
+}
+
+void run_round(Story& story, int round) {
+    story.hears(an_assignment(round));
+    story.is(A::WorkerSpawned{0, 100});
+    story.is(A::WorkerSpawned{1, 101});
+    story.asked();
+}
+
+Story running() {
+    return Story(a_config());
+}
+
+void join_unchecked(Story& story) {
+    story.is(A::Began{});
+    story.is(A::StoreOpened{first_store});
+    story.gets_through();
+    story.hears(a_welcome());
+    story.asked();
+}
+
+}  // namespace
+
+TEST_CASE("with --health-strict a check without an answer makes the node unfit") {
+    auto config = checked();
+    config.is_health_strict = true;
+    Story story(config);
+    story.is(A::Began{});
+    story.is(A::HealthChecked{Answer::unknown, "no answer within 60 s"});
+    CHECK(story.report().exit_code == 89);
+    CHECK(story.report().reason == "here is unfit: --health-strict: no answer within 60 s");
+}
+
+TEST_CASE("with --health-strict a command that does not exist is still refused at the start") {
+    auto config = checked();
+    config.is_health_strict = true;
+    Story story(config);
+    story.is(A::Began{});
+    story.is(A::HealthChecked{Answer::not_run, "the command exited with code 127"});
+    CHECK(story.report().exit_code == 83);
+}
+
+TEST_CASE("a node whose GPU needs a reset leaves at once, and ends with 89") {
+    auto story = running();
+    join_unchecked(story);
+    run_round(story, 0);
+    story.is(an_xid(unfit_xid, {1}));
+    const auto reason = "here is unfit: " + of_xid(unfit_xid);
+    REQUIRE(story.said<ctl::Leave>().size() == 1);
+    CHECK(story.said<ctl::Leave>().front().reason == reason);
+    CHECK(story.asked_for<A::NoteUnfit>() == std::vector{A::NoteUnfit{reason}});
+    CHECK(story.agent.phase() == Phase::stopping);
+
+    story.is(A::WorkerExited{0, by_sigterm});
+    story.is(A::WorkerExited{1, by_sigterm});
+    story.has_no_leftovers();
+    story.pass(2s);
+    CHECK(story.report().exit_code == 89);
+    CHECK(story.report().reason == reason);
+}
+
+TEST_CASE("a worker whose GPU has an error gets 5 s to end by itself, and is killed then") {
+    auto story = running();
+    join_unchecked(story);
+    run_round(story, 0);
+    story.is(an_xid(restart_xid, {1}));
+    CHECK(
+        story.asked_for<A::NoteXid>() ==
+        std::vector{A::NoteXid{of_xid(restart_xid), "the workers start again"}});
+    story.pass(4s);
+    CHECK(story.asked_for<G::KillSession>().empty());
+    story.pass(1s);
+    CHECK(story.asked_for<G::KillSession>() == std::vector{G::KillSession{1}});
+
+    story.is(A::WorkerExited{1, by_sigkill});
+    story.is(A::FailureExplained{0, 1, "", "", false});
+    const auto failed = story.said<ctl::Failed>();
+    REQUIRE(failed.size() == 1);
+    const auto& failure = failed.front().failure;
+    CHECK(failure.message == of_xid(restart_xid));
+    CHECK(failure.why == "the kernel reports an error of its GPU: " + of_xid(restart_xid));
+}
+
+TEST_CASE("a worker that dies of its GPU's error keeps its message, and the report has the error") {
+    for (const int code : {restart_xid, shown_xid}) {
+        auto story = running();
+        join_unchecked(story);
+        run_round(story, 0);
+        story.is(an_xid(code, {1}));
+        story.is_after(1s, A::WorkerExited{1, crash});
+        story.is(A::FailureExplained{0, 1, "CUDA error: an illegal memory access", "", false});
+        const auto failed = story.said<ctl::Failed>();
+        REQUIRE(failed.size() == 1);
+        const auto& failure = failed.front().failure;
+        CHECK(failure.message == "CUDA error: an illegal memory access");
+        CHECK(failure.why == "the kernel reports an error of its GPU: " + of_xid(code));
+    }
+}
+
+TEST_CASE("an error of another worker's GPU is not in a worker's report") {
+    const auto why_after_error_of = [](std::vector<int> local_ranks) {
+        auto story = running();
+        join_unchecked(story);
+        run_round(story, 0);
+        story.is(an_xid(shown_xid, std::move(local_ranks)));
+        story.is_after(1s, A::WorkerExited{1, crash});
+        story.is(A::FailureExplained{0, 1, "", "", false});
+        return story.said<ctl::Failed>().at(0).failure.why;
+    };
+    CHECK(why_after_error_of({0}).empty());
+    CHECK_FALSE(why_after_error_of({0, 1}).empty());
+}
+
+TEST_CASE("an error of a GPU that no worker here uses is information only") {
+    auto story = running();
+    join_unchecked(story);
+    story.is(an_xid(unfit_xid, {}, std::nullopt));
+    run_round(story, 0);
+    story.is(an_xid(unfit_xid, {}));
+    story.is(an_xid(restart_xid, {}));
+    CHECK(story.asked_for<A::NoteXid>().size() == 2);
+    CHECK(story.said<ctl::Leave>().empty());
+    CHECK(story.agent.phase() == Phase::running);
+    story.pass(6s);
+    CHECK(story.asked_for<G::KillSession>().empty());
+}
+
+TEST_CASE("after the error of a GPU the check has the reason xid") {
+    Story story(checked());
+    run_workers(story);
+    story.is(an_xid(restart_xid, {1}));
+    end_with_failure(story);
+    CHECK(story.asked_for<A::CheckHealth>() == std::vector{A::CheckHealth{Reason::xid}});
+    story.is(A::HealthChecked{Answer::fit, ""});
+    CHECK(story.said<ctl::Ready>().size() == 1);
+}
+
+TEST_CASE("an error that is found when its round is over kills no worker of the next one") {
+    Story story(checked());
+    run_workers(story);
+    end_with_failure(story);
+    story.is(A::HealthChecked{Answer::fit, ""});
+    run_round(story, 1);
+    story.is(an_xid(restart_xid, {1}, 0));
+    story.pass(6s);
+    CHECK(story.asked_for<G::KillSession>().empty());
 }

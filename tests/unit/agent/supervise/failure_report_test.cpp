@@ -352,3 +352,29 @@ TEST_CASE("every event has an answer in every state of a failure report") {
                 CHECK(story->report.is_reportable() == story->report.has_failure());
             }
 }
+
+TEST_CASE("the error of a GPU is in a report for a minute, and one that ends a worker goes first") {
+    const auto why_after = [](Duration later) {
+        Story story;
+        story.is(F::XidSeen{{0, 1}, "GPU a, Xid 43", false});
+        story.is(F::XidSeen{{1}, "GPU a, Xid 31", true});
+        story.is(F::XidSeen{{1}, "GPU a, Xid 13", true});
+        story.pass(later);
+        story.exits(1, error);
+        story.is_explained(1);
+        return story.report.failure().why;
+    };
+    CHECK(why_after(60s) == "the kernel reports an error of its GPU: GPU a, Xid 31");
+    CHECK(why_after(61s).empty());
+}
+
+TEST_CASE("a worker that hung on a GPU with an error has both in its report") {
+    Story story;
+    story.is(F::XidSeen{{1}, "GPU a, Xid 31", true});
+    story.is(F::HangFound{{1}, "rank 5 hangs"});
+    story.exits(1, WorkerExit{WorkerExit::Killed{SIGKILL}});
+    story.is_explained(1);
+    CHECK(story.report.failure().message == "rank 5 hangs");
+    CHECK(story.report.failure().why.starts_with("the kernel reports an error of its GPU: GPU a"));
+    CHECK(story.report.failure().why.ends_with("(--on-hang=restart)"));
+}

@@ -97,6 +97,7 @@ TEST_CASE("an explanation shows every value and where it came from") {
   warm                  0                              default
   hang after            not looked for                 default
   health check          none                           default
+  errors of GPUs        looked for                     default
   replacement timeout   as join_timeout                default
   endpoint              node1:29400                    --rdzv-endpoint
   local address         10.0.0.7                       --local-addr=eth0
@@ -196,12 +197,14 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"start-method", "fork"},
         {"store-access", "direct"},
         {"topology", "env:HOME"},
-        {"wrap", "all:python3"}};
+        {"wrap", "all:python3"},
+        {"xid", "ignore"}};
     const std::map<std::string_view, Words> needs{
         {"log-keep", {"--log-max-size=1M"}},
         {"deadline", {"--shutdown-timeout=1"}},
         {"node-rank", {"--nnodes=4", "--master-addr=node1"}},
         {"node-unit", {"--nnodes=3", "--rdzv-endpoint=node1:29400"}},
+        {"health-strict", {"--health-check=true"}},
         {"health-timeout", {"--health-check=true"}},
         {"on-hang", {"--hang-after=60"}}};
     for (const auto& row : option_table()) {

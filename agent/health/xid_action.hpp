@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/health/xid_line.hpp"
+#include "rendezvous/base/time.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+/// What an error of a GPU of this node's workers means for them. Pure.
+namespace ddprun::agent::health {
+
+enum class XidAction : std::uint8_t {
+    /// In the log, and in the report of a worker that dies of it.
+    shown,
+    /// The program that uses the GPU cannot go on; the GPU can.
+    restart,
+    /// The GPU or the machine must be reset.
+    unfit,
+};
+
+/// By NVIDIA's catalogue of Xids. That of Xid 154, the driver's own verdict, is in its text.
+XidAction action_of(const XidLine& line);
+
+/// The restarts that GPUs of this node have cost. A GPU that costs the third one within 24 hours is
+/// worn out: the node is unfit.
+class XidHistory {
+public:
+    /// Several lines of one round are one restart.
+    XidAction add(const XidLine& line, int round, Instant now);
+
+private:
+    struct Restart {
+        int round;
+        Instant at;
+    };
+    /// By GPU; those of the last 24 hours, three at most.
+    std::map<std::string, std::vector<Restart>> restarts_;
+};
+
+}  // namespace ddprun::agent::health

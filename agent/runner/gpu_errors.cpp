@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/runner/gpu_errors.hpp"
+
+#include "rendezvous/base/descriptor.hpp"
+#include "rendezvous/base/log.hpp"
+#include "rendezvous/base/result.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <utility>
+
+namespace ddprun::agent {
+namespace {
+
+constexpr const char* kernel_log = "/dev/kmsg";
+constexpr const char* driver_folder = "/proc/driver/nvidia";
+constexpr int max_records_a_second = 1000;
+/// Different GPUs and codes.
+constexpr std::size_t max_xids_a_second = 64;
+
+bool has_driver() {
+    return ::access(driver_folder, F_OK) == 0;
+}
+
+int open_log() {
+    return ::open(kernel_log, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+}
+
+std::string failure_of_log() {
+    return Failure{system_code(errno), kernel_log}.describe();
+}
+
+}  // namespace
+
+std::string why_no_gpu_errors() {
+    if (!has_driver()) return "no NVIDIA driver here";
+    const Descriptor file{open_log()};
+    return file ? std::string{} : failure_of_log();
+}
+
+GpuErrors::GpuErrors(boost::asio::io_context& io, OnXid on_xid)
+    : on_xid_(std::move(on_xid)),
+      log_(io),
+      second_(io) {}
+
+void GpuErrors::follow() {
+    if (!has_driver()) return;
+    const int file = open_log();
+    if (file < 0) return log::info("gpu_errors.not_read", {{"reason", failure_of_log()}});
+    // What it has from earlier jobs is over.
+    ::lseek(file, 0, SEEK_END);
+    boost::system::error_code failed;
+    log_.assign(file, failed);
+    if (failed) {
+        ::close(file);
+        return log::info("gpu_errors.not_read", {{"reason", failed.message()}});
+    }
+    wait();
+}
+
+void GpuErrors::wait() {
+    log_.async_wait(
+        boost::asio::posix::stream_descriptor::wait_read,
+        [this](const boost::system::error_code& ec) {
+            if (!ec) read();
+        });
+}
+
+void GpuErrors::read() {
+    while (records_ < max_records_a_second) {
+        const auto count = ::read(log_.native_handle(), buffer_.data(), buffer_.size());
+        if (count < 0 && errno == EAGAIN) return wait();
+        if (count < 0 && errno == EINTR) continue;
+        begin_second();
+        // The kernel has overwritten records that were not read; the next read goes on behind them.
+        if (count < 0 && errno == EPIPE) {
+            if (!std::exchange(has_missed_, true)) log::warning("gpu_errors.missed");
+            ++records_;
+            continue;
+        }
+        if (count <= 0) return log_.close();
+        // /dev/kmsg gives one record, with its further lines; a pipe gives several.
+        std::string_view records{buffer_.data(), static_cast<std::size_t>(count)};
+        while (!records.empty()) {
+            const auto end = std::min(records.find('\n'), records.size());
+            ++records_;
+            take(records.substr(0, end));
+            records.remove_prefix(std::min(end + 1, records.size()));
+        }
+    }
+}
+
+void GpuErrors::take(std::string_view record) {
+    auto line = health::xid_line(record);
+    if (!line || seen_.size() >= max_xids_a_second) return;
+    if (seen_.emplace(line->gpu, line->code).second) on_xid_(std::move(*line));
+}
+
+/// When it is over the reading goes on where it had to stop.
+void GpuErrors::begin_second() {
+    if (records_ > 0) return;
+    second_.expires_after(std::chrono::seconds{1});
+    second_.async_wait([this](const boost::system::error_code& ec) {
+        if (ec) return;
+        const bool is_full = records_ >= max_records_a_second;
+        records_ = 0;
+        seen_.clear();
+        if (is_full && log_.is_open()) read();
+    });
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/health/xid_line.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <array>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace ddprun::agent {
+
+/// Follows the kernel's log from its end for errors of GPUs. Where there is no NVIDIA driver, or
+/// the log cannot be read, it does nothing. At most 1,000 records a second are read: the kernel
+/// keeps the rest as long as it has room. Lives on the agent's thread.
+class GpuErrors {
+public:
+    using OnXid = std::function<void(health::XidLine)>;
+
+    GpuErrors(boost::asio::io_context& io, OnXid on_xid);
+
+    /// Once.
+    void follow();
+
+private:
+    void wait();
+    void read();
+    void take(std::string_view record);
+    void begin_second();
+
+    OnXid on_xid_;
+    boost::asio::posix::stream_descriptor log_;
+    boost::asio::steady_timer second_;
+    /// A read of /dev/kmsg fails if a record is longer.
+    std::array<char, 8192> buffer_{};
+    /// Of this second; 0: none has begun.
+    int records_ = 0;
+    /// GPUs and codes that were passed on in this second: a fault may write hundreds of lines.
+    std::set<std::pair<std::string, int>> seen_;
+    bool has_missed_ = false;
+};
+
+/// Why no error of a GPU would be noticed here; empty: the kernel's log is followed.
+std::string why_no_gpu_errors();
+
+}  // namespace ddprun::agent
