@@ -113,6 +113,8 @@ public:
         /// The job after which the turn begins, and how many jobs it visits.
         std::uint64_t after = 0;
         std::size_t most = 0;
+        /// The first round of the timeline; none: without a timeline.
+        std::optional<int> first_round = std::nullopt;
     };
     StatusTurn status_turn(Instant now, const StatusRange& range) const;
     /// How many messages had no effect, because they were about another round or came on a replaced

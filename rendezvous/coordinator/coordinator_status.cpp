@@ -21,6 +21,7 @@ Coordinator::StatusTurn Coordinator::status_turn(Instant now, const StatusRange&
         const auto& run_id = job.identity().run_id;
         if (!range.run_id.empty() && run_id != range.run_id) continue;
         turn.jobs.push_back(job.status(now, range.first_node));
+        if (range.first_round) turn.jobs.back().timeline = job.timeline(*range.first_round);
         const auto newest = newest_.find(run_id);
         turn.jobs.back().is_newest = newest == newest_.end() || newest->second == id;
     }

@@ -46,10 +46,24 @@ Instant forget_at(const JobStep& step) {
     return step.now + std::clamp(step.job.lease(), shortest_memory, limits::deserted_job_memory);
 }
 
+/// Requires the state in which the round ended. Null: all workers succeeded.
+void end_in_timeline(JobStep& step, const control::Cause* cause) {
+    auto& job = step.job;
+    if (!job.has_current_round()) return;
+    const auto totals = job.ledger.totals(step.now);
+    const auto number = job.round->number;
+    if (!job.timeline.is_in(number)) job.timeline.begin_round(number, totals);
+    if (cause)
+        job.timeline.end_round({cause->kind, cause->reason}, totals);
+    else
+        job.timeline.end_round({}, totals);
+}
+
 void end(
     JobStep& step, control::Outcome outcome, std::optional<control::Cause> cause, int exit_code) {
     auto& job = step.job;
     require(!job.is<Over>(), "a job ends once");
+    end_in_timeline(step, cause ? &*cause : nullptr);
     Over over;
     for (const auto* member : job.members.by_arrival())
         over.members.emplace(member->nonce(), member->token);
@@ -119,6 +133,7 @@ void follow(JobStep& step, Verdict verdict) {
     auto& job = step.job;
     if (verdict.next == Verdict::Next::over)
         return ending::end(step, verdict.outcome, std::move(verdict.cause), verdict.exit_code);
+    ending::end_in_timeline(step, &verdict.cause);
     ++job.restarts.by_cause[verdict.cause.kind];
     job.causes.last = verdict.cause;
     if (const auto* drain = job.drain())

@@ -86,6 +86,16 @@ void feed_ledger(JobStep& step) {
     if (step.steps) job.ledger.on_report(step.steps->group_rank, step.steps->report, step.now);
 }
 
+/// The ledger is fed first. A round that was reported begins when the job has recovered, since
+/// until then its members may report more of what earlier servers had counted.
+void feed_timeline(JobStep& step) {
+    auto& job = step.job;
+    if (!job.is<Running>() && !job.is<Draining>()) return;
+    const auto number = job.round->number;
+    if (!job.timeline.is_in(number)) job.timeline.begin_round(number, job.ledger.totals(step.now));
+    job.timeline.reach(job.ledger.phase());
+}
+
 void note_desertion(JobStep& step) {
     auto& job = step.job;
     if (!job.is_deserted()) {
@@ -146,6 +156,7 @@ void Job::handle(Event event, Instant now, std::vector<Effect>& out) {
         job::note_desertion(step);
     }
     job::feed_ledger(step);
+    job::feed_timeline(step);
     check();
     if (data_.state.index() != state_before) job::check_round(data_);
 }
@@ -219,6 +230,13 @@ std::string Job::ending() const {
 
 JobStatus Job::status(Instant now, std::size_t first_node) const {
     return status_of(data_, now, first_node);
+}
+
+TimelineStatus Job::timeline(int first_round) const {
+    TimelineStatus status{data_.timeline.older(), {}};
+    for (const auto& round : data_.timeline.rounds())
+        if (round.number >= first_round) status.rounds.push_back(round);
+    return status;
 }
 
 /// Checks the invariants that are cheap enough to check after every event.

@@ -12,6 +12,7 @@
 #include "rendezvous/coordinator/round.hpp"
 #include "rendezvous/coordinator/save_agreement.hpp"
 #include "rendezvous/coordinator/silence.hpp"
+#include "rendezvous/coordinator/timeline.hpp"
 #include "rendezvous/coordinator/verdict.hpp"
 
 #include <array>
@@ -221,6 +222,7 @@ struct JobData {
     Said said;
     PhaseTimes phases;
     Ledger ledger;
+    Timeline timeline;
     /// When the job is forgotten; set while no node keeps it.
     std::optional<Instant> deserted_until;
     std::uint64_t hang_count = 0;

@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
+#include "rendezvous/coordinator/timeline.hpp"
 
 #include <cstdint>
 #include <map>
@@ -68,6 +69,12 @@ struct GoodputStatus {
     std::uint64_t reset_count = 0;
 };
 
+/// The rounds from the one that was asked for on.
+struct TimelineStatus {
+    Timeline::Older older;
+    std::vector<Timeline::Round> rounds;
+};
+
 struct JobStatus {
     std::string run_id;
     /// This is the newest of the jobs with this id.
@@ -99,6 +106,8 @@ struct JobStatus {
     std::map<std::string, std::uint64_t> restarts_by_cause;
     std::uint64_t hang_count = 0;
     GoodputStatus goodput;
+    /// None: it was not asked for.
+    std::optional<TimelineStatus> timeline;
     /// "forming", "running", "draining" and "recovering".
     std::map<std::string, double> seconds_by_phase;
 };

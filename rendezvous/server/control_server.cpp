@@ -181,7 +181,8 @@ void ControlServer::end_drain_if_empty() {
 std::uint64_t ControlServer::add_jobs(JobPage& page, std::uint64_t after) const {
     const auto query = page.query();
     const auto turn = driver_->machine().status_turn(
-        driver_->now(), {query.job, query.first_node, after, limits::page_turn_jobs});
+        driver_->now(),
+        {query.job, query.first_node, after, limits::page_turn_jobs, query.first_round});
     for (const auto& job : turn.jobs)
         page.add(job);
     return turn.last;

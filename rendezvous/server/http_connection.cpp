@@ -5,6 +5,7 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/wall_time.hpp"
 #include "rendezvous/net/deadline.hpp"
+#include "rendezvous/server/http_files.hpp"
 #include "rendezvous/server/linger.hpp"
 #include "rendezvous/server/page_access.hpp"
 
@@ -39,13 +40,18 @@ boost::asio::awaitable<Reply> reply_to(
     }
     const auto& request = std::get<HttpRequest>(head);
     reply.has_body = request.method == HttpRequest::Method::get;
-    if (!job_page(request)) {
+    auto file = page_file(request.path);
+    if (!file && !job_page(request)) {
         // Answered at once, since a health check must not wait for anything.
         reply.page = own_page(plain_answer(request));
         co_return reply;
     }
     if (!may_read_pages(caller, request, secrets)) {
         reply.page = own_page(members_only_answer());
+        co_return reply;
+    }
+    if (file) {
+        reply.page = own_page(std::move(*file));
         co_return reply;
     }
     reply.seat = pages.admit(net::peer_network(caller));
@@ -73,7 +79,11 @@ boost::asio::awaitable<void> serve_http(
             head = read_http_head(bytes);
         }
     }
+    std::string known_etag;
+    if (const auto* request = std::get_if<HttpRequest>(&head)) known_etag = request->known_etag;
     auto reply = co_await http_connection::reply_to(std::move(head), socket, pages, secrets);
+    if (!known_etag.empty() && known_etag == reply.page->etag)
+        reply.page = http_connection::own_page(unchanged_answer(*reply.page));
     const auto reply_head = encode_head(*reply.page, http_date());
     {
         net::Deadline deadline(

@@ -66,28 +66,37 @@ HttpHead read_request_line(std::string_view line) {
     return request;
 }
 
+/// RFC 6750, section 2.1; empty: not a bearer's.
+std::string_view bearer_token(std::string_view value) {
+    const auto [scheme, token] = split(value, ' ');
+    return equal_but_for_case(scheme, "bearer") ? trimmed(token) : std::string_view{};
+}
+
+/// `lines` are the header lines. Of fields with the same name the first with a value counts.
+void read_fields(std::string_view lines, HttpRequest& request) {
+    const auto keep = [](std::string& field, std::string_view value) {
+        if (field.empty()) field = value;
+    };
+    while (!lines.empty()) {
+        const auto [line, rest] = split(lines, '\n');
+        if (trimmed(line).empty()) break;
+        const auto [name, text] = split(line, ':');
+        const auto value = trimmed(text);
+        if (equal_but_for_case(name, "authorization")) keep(request.token, bearer_token(value));
+        if (equal_but_for_case(name, "host")) keep(request.host, value);
+        if (equal_but_for_case(name, "if-none-match")) keep(request.known_etag, value);
+        lines = rest;
+    }
+}
+
+}  // namespace
+
 bool equal_but_for_case(std::string_view a, std::string_view b) {
     const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) {
         return lower(x) == lower(y);
     });
 }
-
-/// RFC 6750, section 2.1. `lines` are the header lines.
-std::string_view read_token(std::string_view lines) {
-    while (!lines.empty()) {
-        const auto [line, rest] = split(lines, '\n');
-        if (trimmed(line).empty()) break;
-        const auto [name, value] = split(line, ':');
-        const auto [scheme, token] = split(trimmed(value), ' ');
-        if (equal_but_for_case(name, "authorization") && equal_but_for_case(scheme, "bearer"))
-            return trimmed(token);
-        lines = rest;
-    }
-    return {};
-}
-
-}  // namespace
 
 HttpHead read_http_head(std::string_view bytes) {
     // Lines end in CRLF; a bare LF is accepted, as RFC 9112 allows.
@@ -102,7 +111,7 @@ HttpHead read_http_head(std::string_view bytes) {
     auto [line, fields] = split(head, '\n');
     if (line.ends_with('\r')) line.remove_suffix(1);
     auto result = read_request_line(line);
-    if (auto* request = std::get_if<HttpRequest>(&result)) request->token = read_token(fields);
+    if (auto* request = std::get_if<HttpRequest>(&result)) read_fields(fields, *request);
     return result;
 }
 

@@ -20,6 +20,10 @@ struct HttpRequest {
     std::map<std::string, std::string> query;
     /// The token of the first `Authorization: Bearer TOKEN`; empty: none.
     std::string token = {};
+    /// The first `Host`; empty: none.
+    std::string host = {};
+    /// The first `If-None-Match`: the version of the page that the caller has; empty: none.
+    std::string known_etag = {};
 
     bool operator==(const HttpRequest&) const = default;
 };
@@ -42,5 +46,8 @@ using HttpHead = std::variant<HttpNeedsMore, HttpRequest, HttpRefusal>;
 /// Reads the head of a request from all bytes received so far. Bodies are not read: a connection on
 /// which one is sent is closed with the answer.
 HttpHead read_http_head(std::string_view bytes);
+
+/// Letters are ASCII.
+bool equal_but_for_case(std::string_view a, std::string_view b);
 
 }  // namespace ddprun::server

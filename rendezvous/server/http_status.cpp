@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/printable.hpp"
 #include "rendezvous/control/text.hpp"
+#include "rendezvous/server/http_timeline.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -422,9 +423,15 @@ private:
     std::size_t left_out_ = 0;
 };
 
+/// The page loads nothing from elsewhere, sends nothing elsewhere, and is no part of another page.
+constexpr std::string_view content_security_policy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'";
+
 std::string_view phrase_of(int status) {
     switch (status) {
         case 200: return "OK";
+        case 304: return "Not Modified";
         case 401: return "Unauthorized";
         case 404: return "Not Found";
         case 405: return "Method Not Allowed";
@@ -450,12 +457,18 @@ std::unique_ptr<JobPage> job_page(const HttpRequest& request, std::size_t most_b
     if (request.path == "/status")
         return std::make_unique<StatusPage>(status_query(request), most_bytes);
     if (request.path == "/metrics") return std::make_unique<MetricsPage>(most_bytes);
+    if (request.path == "/timeline") return timeline_page(request);
     return nullptr;
 }
 
 HttpResponse plain_answer(const HttpRequest& request) {
     if (request.path == "/healthz") return {200, "text/plain; charset=utf-8", "ok\n"};
-    return {404, "text/plain; charset=utf-8", "here are /healthz, /status and /metrics\n"};
+    if (request.path == "/timeline")
+        return {400, "text/plain; charset=utf-8", "/timeline?job=ID&from=N: N is 0 or more\n"};
+    return {
+        404,
+        "text/plain; charset=utf-8",
+        "here are /, /healthz, /status, /timeline and /metrics\n"};
 }
 
 HttpResponse members_only_answer() {
@@ -464,6 +477,10 @@ HttpResponse members_only_answer() {
         "text/plain; charset=utf-8",
         "this server has a secret: its pages are for the user that started it, on this machine, "
         "and for requests with 'Authorization: Bearer TOKEN'; ddprunctl token prints it\n"};
+}
+
+HttpResponse unchanged_answer(const HttpResponse& page) {
+    return {304, page.content_type, {}, page.etag};
 }
 
 HttpResponse busy_answer() {
@@ -480,11 +497,20 @@ std::string encode_head(const HttpResponse& response, std::string_view date) {
     text += "\r\nDate: ";
     text += date;
     text += "\r\nContent-Type: " + response.content_type;
-    text += "\r\nContent-Length: " + std::to_string(response.body.size());
+    // The length that a 304 would state is that of the whole page.
+    if (response.status != 304)
+        text += "\r\nContent-Length: " + std::to_string(response.body.size());
+    if (!response.etag.empty()) text += "\r\nETag: " + response.etag;
     if (response.status == 401) text += "\r\nWWW-Authenticate: Bearer realm=\"ddprun\"";
     if (response.status == 405) text += "\r\nAllow: GET, HEAD";
     if (response.status == 503) text += "\r\nRetry-After: 1";
-    text += "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff";
+    if (response.content_type.starts_with("text/html")) {
+        text += "\r\nContent-Security-Policy: ";
+        text += content_security_policy;
+        text += "\r\nReferrer-Policy: no-referrer";
+    }
+    text += response.etag.empty() ? "\r\nCache-Control: no-store" : "\r\nCache-Control: no-cache";
+    text += "\r\nX-Content-Type-Options: nosniff";
     text += "\r\nConnection: close\r\n\r\n";
     return text;
 }

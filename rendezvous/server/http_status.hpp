@@ -15,7 +15,8 @@
 #include <string_view>
 
 /// Builds the pages of the server as values: /healthz, /status (JSON) and /metrics (Prometheus
-/// text). nlohmann/json stays inside http_status.cpp. Pure.
+/// text); those of http_timeline.hpp and http_files.hpp too. nlohmann/json stays inside
+/// http_status.cpp and http_timeline.cpp. Pure.
 namespace ddprun::server {
 
 /// Everything on the pages except the jobs, at one moment.
@@ -41,6 +42,8 @@ struct ServerStatus {
 struct StatusQuery {
     std::string job;  ///< empty: all
     std::size_t first_node = 0;
+    /// The first round of the timeline; none: without a timeline.
+    std::optional<int> first_round = std::nullopt;
     bool operator==(const StatusQuery&) const = default;
 };
 
@@ -48,6 +51,8 @@ struct HttpResponse {
     int status = 200;
     std::string content_type;
     std::string body;
+    /// Names this version of the page; empty: each answer is another one.
+    std::string etag = {};
     bool operator==(const HttpResponse&) const = default;
 };
 
@@ -80,6 +85,9 @@ HttpResponse answer(const HttpRefusal& refusal);
 HttpResponse members_only_answer();
 /// The answer to a request that must be repeated later.
 HttpResponse busy_answer();
+
+/// The caller has this version of the page already.
+HttpResponse unchanged_answer(const HttpResponse& page);
 
 /// The status line and header, including `Connection: close`. `date` is http_date().
 std::string encode_head(const HttpResponse& response, std::string_view date);

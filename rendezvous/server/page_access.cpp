@@ -2,6 +2,9 @@
 #include "rendezvous/server/page_access.hpp"
 
 #include "rendezvous/net/socket_owner.hpp"
+#include "rendezvous/server/host_field.hpp"
+
+#include <boost/asio/ip/host_name.hpp>
 
 namespace ddprun::server {
 namespace {
@@ -22,7 +25,9 @@ bool is_on_this_machine(const net::Tcp::socket& caller) {
 bool may_read_pages(
     const net::Tcp::socket& caller, const HttpRequest& request, const tls::Secrets* secrets) {
     if (secrets == nullptr || secrets->accepts_page_token(request.token)) return true;
+    error_code failed;
     return is_on_this_machine(caller) &&
+           names_this_machine(request.host, boost::asio::ip::host_name(failed)) &&
            net::peer_owner(caller).kind == net::PeerOwner::Kind::this_user;
 }
 

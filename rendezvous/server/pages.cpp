@@ -19,10 +19,12 @@ namespace {
 /// A page that took several turns or a long time to make is served again for this multiple of that
 /// time.
 constexpr int lifetime_factor = 20;
+/// Pages with a version that are served again, at a time.
+constexpr std::size_t max_kept_pages = 64;
 constexpr Duration long_turn = std::chrono::milliseconds{1};
 
 std::string name_of(const HttpRequest& request) {
-    if (request.path != "/status") return request.path;
+    if (request.path != "/status" && request.path != "/timeline") return request.path;
     const auto query = status_query(request);
     return request.path + ' ' + std::to_string(query.first_node) + ' ' + query.job;
 }
@@ -120,6 +122,9 @@ boost::asio::awaitable<Page> Pages::make(HttpRequest request, std::string name) 
     being_read_.push_back(page);
     const auto now = source_.now();
     const auto took = now - began_at;
+    // What has a version changes seldom, and each open browser asks for it.
+    if (!page->etag.empty() && kept_.size() < pages::max_kept_pages)
+        kept_[name] = {page, now + limits::page_lifetime};
     if (turns > 1 || took > pages::long_turn) {
         rests_until_ = now + took;
         kept_[std::move(name)] = {

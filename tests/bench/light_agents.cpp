@@ -5,6 +5,7 @@
 //
 // Agents FIRST to FIRST + COUNT - 1 of a job of NODES nodes. They speak the real control protocol,
 // send a heartbeat each second, and read commands from standard input, one per line:
+//   name NAME      before join: the job is NAME, and the hosts are NAME with a number
 //   join           connect and join; prints "assigned FIRST_CONNECT LAST_JOIN LAST_ASSIGNMENT"
 //   fail           agent FIRST reports a dead worker; prints "failed WHEN"
 //   await_stop     prints "stopped LAST_STOP LAST_ASSIGNMENT" once the next round is assigned
@@ -81,6 +82,8 @@ public:
             agents_.push_back({-1, first + i, -1, 0, {}});
         watch(STDIN_FILENO, standard_input);
     }
+
+    void name(const std::string& name) { job_ = host_ = name; }
 
     void join() {
         heard_ = {};
@@ -253,12 +256,12 @@ private:
 
     void join(LightAgent& agent) {
         Join join;
-        join.run_id = "bench";
+        join.run_id = job_;
         std::array<std::uint8_t, 16> id{};
         for (std::size_t i = 0; i < 4; ++i)
             id[i] = static_cast<std::uint8_t>(agent.number >> (8 * i));
         join.node.nonce = Nonce(id);
-        join.node.host = "node" + std::to_string(agent.number);
+        join.node.host = host_ + std::to_string(agent.number);
         join.node.pid = ::getpid();
         join.nodes = {nodes_, nodes_, 0};
         join.nproc = 8;
@@ -295,6 +298,8 @@ private:
     static constexpr std::uint16_t store_port = 20000;
 
     std::uint16_t port_;
+    std::string job_ = "bench";
+    std::string host_ = "node";
     int nodes_;
     int epoll_;
     std::vector<LightAgent> agents_;
@@ -322,6 +327,7 @@ int main(int argc, char** argv) {
         std::atoi(argv[4]));
     std::string command;
     while (agents.next_command(command)) {
+        if (command.rfind("name ", 0) == 0) agents.name(command.substr(5));
         if (command == "join") agents.join();
         if (command == "fail") agents.fail();
         if (command == "await_stop") agents.await_stop();

@@ -237,7 +237,7 @@ class Cluster:
         def read():
             with socket.create_connection((self.server_host.address, PORT), 2) as connection:
                 connection.settimeout(2)
-                connection.sendall(b"GET /status HTTP/1.1\r\nHost: chaos\r\n\r\n")
+                connection.sendall(b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 answer = b""
                 while part := connection.recv(65536):
                     answer += part

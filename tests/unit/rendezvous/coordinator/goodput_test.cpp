@@ -96,6 +96,46 @@ TEST_CASE("a job's time is divided into its phases, and comes with the result") 
     CHECK(goodput(job) == all);
 }
 
+TEST_CASE("the timeline has each round's part of the time, and why it ended") {
+    auto job = in_training();
+    REQUIRE(job.timeline().rounds.size() == 1);
+    CHECK_FALSE(job.timeline().rounds.front().end);
+
+    job.failed("a");
+    job.pass(1s, "a b");
+    job.ready("a b");
+    job.started("a b", 1);
+    job.pass(2s, "a b");
+    report(job, "a", 6, 1);
+    report(job, "b", 6, 1);
+    job.pass(1s, "a b");
+    job.succeeded("a b", 1);
+    job.pass(5s, "a b");
+
+    const auto rounds = job.timeline().rounds;
+    REQUIRE(rounds.size() == 2);
+    CHECK(shown(rounds[0].begin) == "forming 1 s");
+    CHECK(shown(rounds[0].spent()) == "productive 4 s, first_step 1 s, starting 2 s, draining 1 s");
+    CHECK(rounds[0].end.value().what.kind == control::Cause::Kind::worker_failed);
+    CHECK(rounds[0].end.value().what.root_cause == job.status().round_because);
+    CHECK(rounds[1].number == 1);
+    CHECK(rounds[1].begin == rounds[0].end.value().totals);
+    CHECK(shown(rounds[1].spent()) == "productive 1 s, first_step 2 s");
+    CHECK_FALSE(rounds[1].end.value().what.kind);
+    CHECK(job.timeline(1).rounds.size() == 1);
+    CHECK(job.timeline(2).rounds.empty());
+}
+
+TEST_CASE("a round from before the server was restarted begins when the job has recovered") {
+    auto job = in_training();
+    job.restart_server();
+    job.resume("a", control::NodeState::running);
+    CHECK(job.timeline().rounds.empty());
+    job.resume("b", control::NodeState::running);
+    REQUIRE(job.timeline().rounds.size() == 1);
+    CHECK(job.timeline().rounds.front().number == 0);
+}
+
 TEST_CASE("a node of an older release gets no goodput") {
     Story job{"2"};
     job.run("a b");

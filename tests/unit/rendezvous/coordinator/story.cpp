@@ -262,6 +262,10 @@ std::string Story::result(const std::string& node) const {
     return found == results_.end() ? "" : control::describe(control::ServerMessage{found->second});
 }
 
+TimelineStatus Story::timeline(int first_round) const {
+    return coordinator_->status_turn(now_, {{}, 0, 0, 1, first_round}).jobs.at(0).timeline.value();
+}
+
 JobStatus Story::status() const {
     return coordinator_->status(now_).back();
 }

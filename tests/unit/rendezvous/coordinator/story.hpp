@@ -81,6 +81,7 @@ public:
         return results_.at(node);
     }
     JobStatus status() const;
+    TimelineStatus timeline(int first_round = 0) const;
 
     Coordinator& coordinator() { return *coordinator_; }
     ConnectionId connection(const std::string& node) const { return connections_.at(node); }

@@ -22,7 +22,7 @@ int refused_with(std::string_view bytes) {
 TEST_CASE("a request is its method, path and query") {
     CHECK(
         read_http_head("GET /status HTTP/1.1\r\nHost: x\r\n\r\n") ==
-        HttpHead{HttpRequest{Method::get, "/status", {}}});
+        HttpHead{HttpRequest{Method::get, "/status", {}, {}, "x"}});
     CHECK(
         read_http_head("HEAD /status?job=my%20job&from=1000 HTTP/1.0\r\n\r\n") ==
         HttpHead{HttpRequest{Method::head, "/status", {{"job", "my job"}, {"from", "1000"}}}});
@@ -55,6 +55,14 @@ TEST_CASE("a token is that of the first bearer, however the field is written") {
     CHECK(token_in("").empty());
     // A body is no field.
     CHECK(token_in("Host: x\r\n\r\nAuthorization: Bearer abc\r\n").empty());
+}
+
+TEST_CASE("the host and the known version are those of the first fields of their names") {
+    const auto head =
+        read_http_head("GET / HTTP/1.1\r\nIF-NONE-MATCH: \"7\"\r\nhost: a:1 \r\nHost: b\r\n\r\n");
+    const auto& request = std::get<HttpRequest>(head);
+    CHECK(request.host == "a:1");
+    CHECK(request.known_etag == "\"7\"");
 }
 
 TEST_CASE("what follows the head does not matter") {

@@ -426,6 +426,21 @@ TEST_CASE("the head of a response has the length of its body") {
     CHECK(encode_head(busy_answer(), "now").find("Retry-After: 1\r\n") != std::string::npos);
 }
 
+TEST_CASE(
+    "an answer with a version may be kept, and one that the caller has is sent without its body") {
+    const HttpResponse page{200, "text/html; charset=utf-8", "hello", "\"7\""};
+    const auto head = encode_head(page, "now");
+    CHECK(
+        head.find("ETag: \"7\"\r\nContent-Security-Policy: default-src 'none'; ") !=
+        std::string::npos);
+    CHECK(head.find("Cache-Control: no-cache\r\n") != std::string::npos);
+
+    const auto unchanged = unchanged_answer(page);
+    CHECK(unchanged.body.empty());
+    CHECK(encode_head(unchanged, "now").starts_with("HTTP/1.1 304 Not Modified\r\n"));
+    CHECK(encode_head(unchanged, "now").find("Content-Length") == std::string::npos);
+}
+
 TEST_CASE("the epoch of a server that was elected is shown, and that of no other") {
     auto shown = two_jobs();
     CHECK(answer(get("/metrics"), shown).body.find("ddprun_leader_epoch{") == std::string::npos);

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/timeline.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::coordinator {
+namespace timeline {
+namespace {
+
+/// Cut between two characters of UTF-8.
+void cut(std::string& text, std::size_t most_bytes) {
+    if (text.size() <= most_bytes) return;
+    const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; };
+    while (most_bytes > 0 && continues(text[most_bytes]))
+        --most_bytes;
+    text.resize(most_bytes);
+    text += "...";
+}
+
+}  // namespace
+}  // namespace timeline
+
+control::Goodput Timeline::Round::spent() const {
+    control::Goodput spent;
+    if (!end) return spent;
+    // Time that was undecided at the begin may have moved to another phase.
+    for (std::size_t i = 0; i < spent.spent.size(); ++i)
+        spent.spent.at(i) = std::max(Duration{}, end->totals.spent.at(i) - begin.spent.at(i));
+    return spent;
+}
+
+bool Timeline::is_in(int number) const {
+    return !rounds_.empty() && !rounds_.back().end && rounds_.back().number == number;
+}
+
+void Timeline::begin_round(int number, const control::Goodput& totals) {
+    if (!rounds_.empty() && !rounds_.back().end) end_round({}, totals);
+    if (rounds_.size() == max_rounds) fold_oldest();
+    rounds_.push_back({number, totals, {}, 0, std::nullopt});
+    phase_.reset();
+}
+
+void Timeline::reach(control::GoodputPhase phase) {
+    if (rounds_.empty() || rounds_.back().end || phase == phase_) return;
+    auto& round = rounds_.back();
+    if (phase_) ++round.changes;
+    phase_ = phase;
+    if (std::find(round.phases.begin(), round.phases.end(), phase) == round.phases.end())
+        round.phases.push_back(phase);
+}
+
+void Timeline::end_round(End end, const control::Goodput& totals) {
+    if (rounds_.empty() || rounds_.back().end) return;
+    timeline::cut(end.root_cause, max_text_bytes);
+    rounds_.back().end = {std::move(end), totals};
+}
+
+/// The oldest of several rounds has ended.
+void Timeline::fold_oldest() {
+    const auto& oldest = rounds_.front();
+    const auto spent = oldest.spent();
+    ++older_.count;
+    for (std::size_t i = 0; i < spent.spent.size(); ++i)
+        older_.spent.spent.at(i) += spent.spent.at(i);
+    if (oldest.end && oldest.end->what.kind) ++older_.by_cause[*oldest.end->what.kind];
+    rounds_.pop_front();
+}
+
+}  // namespace ddprun::coordinator
