@@ -70,7 +70,9 @@ struct GoodputStatus {
 
 struct JobStatus {
     std::string run_id;
-    /// The last of several jobs with this id.
+    /// Empty: the server has no tenants.
+    std::string tenant = {};
+    /// The last of several jobs of its tenant with this id.
     bool is_newest = true;
     std::string incarnation;
     /// The epoch of the leadership under which this server has the job; 0: it was not elected.
