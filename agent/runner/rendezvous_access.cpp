@@ -209,7 +209,7 @@ std::optional<Failure> RendezvousAccess::host_at(
     options.on_idle = [this] { boost::asio::post(io_, [this] { hooks_.on_server_idle(); }); };
     options.ask_stores = hooks_.ask_stores;
     options.accepted = config_.accepted;
-    options.secret = config_.secret;
+    if (config_.secret) options.secrets = *config_.secret;
     options.on_store_wait = [this,
                              port = config_.rendezvous.endpoint.port](control::StoreWait wait) {
         boost::asio::post(io_, [this, port, wait = std::move(wait)]() mutable {

@@ -65,6 +65,8 @@ inline constexpr std::size_t max_jobs_per_server = 10'000;
 /// Jobs of one network (an IPv4 address, an IPv6 /64), so that no single caller uses up all of
 /// them.
 inline constexpr std::size_t max_jobs_per_network = 1'000;
+/// Jobs of one tenant, so that no tenant uses up all of them.
+inline constexpr std::size_t max_jobs_per_tenant = 1'000;
 /// The lease of a job is at most this; a longer one is shortened to it.
 inline constexpr Duration longest_lease = 24h;
 /// When a job is forgotten. If this server has begun no round of it, the job is forgotten once none
@@ -173,6 +175,8 @@ inline constexpr std::size_t max_tls_handshake_bytes = 8 * 1024;
 inline constexpr Duration secret_refused_timeout = 5s;
 inline constexpr std::size_t max_secret_file_bytes = 4 * 1024;
 inline constexpr std::size_t max_secrets = 16;
+/// Files in the folder of --secret-dir.
+inline constexpr std::size_t max_tenants = 1'000;
 /// The largest file with certificates or a key; a list of all public authorities has 220 KB.
 inline constexpr std::size_t max_certificate_file_bytes = 1024 * 1024;
 

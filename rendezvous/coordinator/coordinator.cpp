@@ -88,7 +88,7 @@ void Coordinator::step_down(
     leadership_.end();
     peers_.clear();
     jobs_.clear();
-    jobs_of_network_.clear();
+    quotas_.clear();
     newest_.clear();
     by_incarnation_.clear();
     ended_.clear();
@@ -169,7 +169,7 @@ void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vect
     if (interrupted_)
         return refuse(connection, {"the server ends: " + interrupted_->reason, std::nullopt}, out);
 
-    const auto newest = newest_.find(join.run_id);
+    const auto newest = newest_.find(name_of(peer, join));
     std::optional<JobId> id;
     if (newest != newest_.end() && !jobs_.at(newest->second).is_over()) id = newest->second;
     if (id) {
@@ -235,7 +235,7 @@ void Coordinator::supersede(
 std::optional<control::Refused> Coordinator::objection_to_new_job(
     const Peer& peer, const control::Join& join) const {
     using namespace coordinating;
-    const auto newest = newest_.find(join.run_id);
+    const auto newest = newest_.find(name_of(peer, join));
     if (join.incarnation && ends_.find(*join.incarnation) != nullptr)
         return control::Refused{
             "incarnation " + *join.incarnation + " of job '" + join.run_id + "' is over",
@@ -268,7 +268,7 @@ std::optional<control::Refused> Coordinator::objection_to_new_job(
     }
     if (join.incarnation) {
         // A job older than the newest one may still be kept; no other job may have its incarnation.
-        const auto kept = by_incarnation_.find({join.run_id, *join.incarnation});
+        const auto kept = by_incarnation_.find({name_of(peer, join), *join.incarnation});
         if (kept != by_incarnation_.end())
             return control::Refused{
                 "incarnation " + *join.incarnation + " of job '" + join.run_id +
@@ -281,14 +281,7 @@ std::optional<control::Refused> Coordinator::objection_to_new_job(
 }
 
 std::string Coordinator::objection_to_count(const Peer& peer) const {
-    const auto& network = peer.connected.peer_network;
-    const auto own = jobs_of_network_.find(network);
-    if (jobs_.size() >= limits::max_jobs_per_server)
-        return "this server has too many jobs: " + std::to_string(jobs_.size());
-    if (own != jobs_of_network_.end() && own->second >= limits::max_jobs_per_network)
-        return "this server has " + std::to_string(own->second) + " jobs from " + network +
-               " already, and keeps no more from one address";
-    return {};
+    return quotas_.objection_to({peer.connected.peer_network, peer.connected.tenant});
 }
 
 Coordinator::JobId Coordinator::begin_job(
@@ -296,13 +289,14 @@ Coordinator::JobId Coordinator::begin_job(
     Job::Identity identity;
     identity.run_id = join.run_id;
     identity.network = peer.connected.peer_network;
+    identity.tenant = peer.connected.tenant;
     identity.incarnation =
-        join.incarnation.value_or(unused_incarnation(join.run_id, join.node.nonce.to_string()));
+        join.incarnation.value_or(unused_incarnation(identity.name(), join.node.nonce.to_string()));
     identity.given = join.incarnation;
     // When servers are elected, another server follows this one.
     identity.is_hosted = options_.hosted_run_id.has_value() && !options_.is_elected;
     identity.epoch = leadership_.epoch();
-    if (const auto previous = newest_.find(join.run_id); previous != newest_.end())
+    if (const auto previous = newest_.find(identity.name()); previous != newest_.end())
         identity.previous_end = jobs_.at(previous->second).ending();
     return add_job(Job{std::move(identity), join, now});
 }
@@ -310,9 +304,9 @@ Coordinator::JobId Coordinator::begin_job(
 Coordinator::JobId Coordinator::add_job(Job job) {
     const auto id = next_job_++;
     const auto& identity = job.identity();
-    newest_[identity.run_id] = id;
-    by_incarnation_[{identity.run_id, identity.incarnation}] = id;
-    ++jobs_of_network_[identity.network];
+    newest_[identity.name()] = id;
+    by_incarnation_[{identity.name(), identity.incarnation}] = id;
+    quotas_.add({identity.network, identity.tenant});
     jobs_.emplace(id, std::move(job));
     return id;
 }
@@ -324,32 +318,32 @@ void Coordinator::name(JobId id, const control::Join& join) {
     auto base = join.node.nonce.to_string();
     if (const auto& given = job.identity().given)
         base = given->substr(0, coordinating::most_given_bytes) + "-" + base;
-    auto incarnation = unused_incarnation(join.run_id, base);
-    by_incarnation_[{join.run_id, incarnation}] = id;
+    const auto name = job.identity().name();
+    auto incarnation = unused_incarnation(name, base);
+    by_incarnation_[{name, incarnation}] = id;
     job.name(std::move(incarnation));
 }
 
 /// `base` has the first node's nonce. A node whose join was never answered joins again with the
 /// same nonce, and the job that its first join began may by then be over and forgotten.
-std::string Coordinator::unused_incarnation(
-    const std::string& run_id, const std::string& base) const {
+std::string Coordinator::unused_incarnation(const JobName& name, const std::string& base) const {
     auto incarnation = base;
     for (int life = 2;
-         by_incarnation_.count({run_id, incarnation}) > 0 || has_ended(run_id, incarnation);
+         by_incarnation_.count({name, incarnation}) > 0 || has_ended(name, incarnation);
          ++life)
         incarnation = base + "-" + std::to_string(life);
     return incarnation;
 }
 
 /// True when this incarnation is in the list of forgotten jobs.
-bool Coordinator::has_ended(const std::string& run_id, const std::string& incarnation) const {
-    return std::find(ended_.begin(), ended_.end(), std::pair{run_id, incarnation}) != ended_.end();
+bool Coordinator::has_ended(const JobName& name, const std::string& incarnation) const {
+    return std::find(ended_.begin(), ended_.end(), std::pair{name, incarnation}) != ended_.end();
 }
 
 void Coordinator::on_resume(
     Peer& peer, control::Resume resume, Instant now, std::vector<Effect>& out) {
     const auto connection = peer.connected.connection;
-    const auto known = by_incarnation_.find({resume.join.run_id, resume.incarnation});
+    const auto known = by_incarnation_.find({name_of(peer, resume.join), resume.incarnation});
     if (known == by_incarnation_.end()) {
         // The job ended under an earlier leader: the result that it sent to other nodes also holds
         // for this one.
@@ -358,7 +352,7 @@ void Coordinator::on_resume(
             out.push_back(Send{connection, *result});
             return;
         }
-        auto why = reason_it_is_lost(resume);
+        auto why = reason_it_is_lost(peer, resume);
         if (why.empty()) {
             // The node's workers are still running, so it retries until its fence; there may be
             // room by then.
@@ -366,7 +360,7 @@ void Coordinator::on_resume(
                 out.push_back(Close{connection, std::move(full)});
                 return;
             }
-            why = objection_to_recovery(resume, now, out);
+            why = objection_to_recovery(peer, resume, now, out);
         }
         if (!why.empty()) {
             out.push_back(Send{connection, control::Lost{std::move(why)}});
@@ -383,19 +377,19 @@ void Coordinator::on_resume(
 
 /// A server that was restarted has no jobs: it rebuilds a job from its members' reports. A server
 /// inside a `ddprun` does not, since it only serves the job that it began itself.
-std::string Coordinator::reason_it_is_lost(const control::Resume& resume) const {
+std::string Coordinator::reason_it_is_lost(const Peer& peer, const control::Resume& resume) const {
     const auto& join = resume.join;
     if ((options_.hosted_run_id && !options_.is_elected) || interrupted_ || join.settings.is_static)
         return "the server does not know this job (it was started again, or the job ended long "
                "ago)";
-    if (has_ended(join.run_id, resume.incarnation)) return "the job ended long ago";
+    if (has_ended(name_of(peer, join), resume.incarnation)) return "the job ended long ago";
     return {};
 }
 
 std::string Coordinator::objection_to_recovery(
-    const control::Resume& resume, Instant now, std::vector<Effect>& out) {
+    const Peer& peer, const control::Resume& resume, Instant now, std::vector<Effect>& out) {
     const auto& join = resume.join;
-    const auto newest = newest_.find(join.run_id);
+    const auto newest = newest_.find(name_of(peer, join));
     if (newest == newest_.end()) return {};
     const auto id = newest->second;
     const auto& job = jobs_.at(id);
@@ -425,6 +419,7 @@ Coordinator::JobId Coordinator::begin_recovery(
     Job::Identity identity;
     identity.run_id = resume.join.run_id;
     identity.network = peer.connected.peer_network;
+    identity.tenant = peer.connected.tenant;
     identity.incarnation = resume.incarnation;
     identity.given = resume.join.incarnation;
     identity.epoch = leadership_.epoch();
@@ -541,21 +536,20 @@ void Coordinator::forget(JobId id) {
     });
     while (ended_.size() > coordinating::most_remembered)
         ended_.pop_front();
-    if (const auto newest = newest_.find(identity.run_id);
+    if (const auto newest = newest_.find(identity.name());
         newest != newest_.end() && newest->second == id) {
         newest_.erase(newest);
         // An earlier job of this id may still be ending.
-        for (auto other = by_incarnation_.lower_bound({identity.run_id, {}});
-             other != by_incarnation_.end() && other->first.first == identity.run_id;
+        for (auto other = by_incarnation_.lower_bound({identity.name(), {}});
+             other != by_incarnation_.end() && other->first.first == identity.name();
              ++other)
-            newest_[identity.run_id] = std::max(newest_[identity.run_id], other->second);
+            newest_[identity.name()] = std::max(newest_[identity.name()], other->second);
     }
     if (const auto deadline = deadline_of_.find(id); deadline != deadline_of_.end()) {
         deadlines_.erase({deadline->second, id});
         deadline_of_.erase(deadline);
     }
-    if (const auto network = jobs_of_network_.find(identity.network); --network->second == 0)
-        jobs_of_network_.erase(network);
+    quotas_.remove({identity.network, identity.tenant});
     unsettled_.erase(id);
     jobs_.erase(found);
 }

@@ -6,7 +6,9 @@
 #include "rendezvous/coordinator/effects.hpp"
 #include "rendezvous/coordinator/end_record.hpp"
 #include "rendezvous/coordinator/job.hpp"
+#include "rendezvous/coordinator/job_quotas.hpp"
 #include "rendezvous/coordinator/leadership.hpp"
+#include "rendezvous/coordinator/scope.hpp"
 #include "rendezvous/coordinator/status.hpp"
 
 #include <cstddef>
@@ -23,8 +25,8 @@
 namespace ddprun::coordinator {
 
 /// Decides for all jobs of one server which node is in which round, when a round is over, and how a
-/// job ends (the table in job.hpp). Owns a `Job` machine for each job, and maps each connection to
-/// its node and job.
+/// job ends (the table in job.hpp). Owns a `Job` machine for each job, by tenant and run id, and
+/// maps each connection to its node and job.
 ///
 /// Driven by server/control_server (real sockets) and tests/sim (simulated links). Connections are
 /// represented by ids; the shell drops a message for a connection that is gone.
@@ -108,6 +110,7 @@ public:
         std::uint64_t last = 0;
     };
     struct StatusRange {
+        Scope scope;
         std::string run_id;  ///< empty: any
         std::size_t first_node = 0;
         /// The job after which the turn begins, and how many jobs it visits.
@@ -151,21 +154,24 @@ private:
         const Peer& peer, const control::Join& join) const;
     /// Why this server accepts no further job of this peer; empty: it accepts one.
     std::string objection_to_count(const Peer& peer) const;
+    static JobName name_of(const Peer& peer, const control::Join& join) {
+        return {peer.connected.tenant, join.run_id};
+    }
     /// The objection when the job that runs under this id is another incarnation than the join
     /// names.
     std::optional<control::Refused> objection_to_incarnation(
         JobId id, const control::Join& join, Instant now, std::vector<Effect>& out);
     /// Why this unknown job cannot be rebuilt from any node; empty: it may be rebuilt.
-    std::string reason_it_is_lost(const control::Resume& resume) const;
+    std::string reason_it_is_lost(const Peer& peer, const control::Resume& resume) const;
     /// Why the job cannot be rebuilt from this node in addition to the other jobs; empty: it can.
     std::string objection_to_recovery(
-        const control::Resume& resume, Instant now, std::vector<Effect>& out);
+        const Peer& peer, const control::Resume& resume, Instant now, std::vector<Effect>& out);
     JobId begin_recovery(const Peer& peer, const control::Resume& resume, Instant now);
     void supersede(JobId id, const std::string& incarnation, Instant now, std::vector<Effect>& out);
     void bind(Peer& peer, JobId id, const Nonce& nonce);
     void name(JobId id, const control::Join& join);
-    std::string unused_incarnation(const std::string& run_id, const std::string& base) const;
-    bool has_ended(const std::string& run_id, const std::string& incarnation) const;
+    std::string unused_incarnation(const JobName& name, const std::string& base) const;
+    bool has_ended(const JobName& name, const std::string& incarnation) const;
     JobId add_job(Job job);
     JobId begin_job(const Peer& peer, const control::Join& join, Instant now);
     void pass(JobId id, Job::Event event, Instant now, std::vector<Effect>& out);
@@ -181,15 +187,14 @@ private:
     std::map<ConnectionId, Peer> peers_;
     std::map<JobId, Job> jobs_;
     JobId next_job_ = 1;
-    /// How many of these jobs were begun from each network.
-    std::map<std::string, std::size_t> jobs_of_network_;
-    /// The newest job of each run id, whether over or not.
-    std::map<std::string, JobId> newest_;
-    /// By run id and incarnation; a job with a new incarnation is listed under both.
-    std::map<std::pair<std::string, std::string>, JobId> by_incarnation_;
-    /// Jobs that have ended and are forgotten, by run id and incarnation, oldest first. The server
+    JobQuotas quotas_;
+    /// The newest job of each name, whether over or not.
+    std::map<JobName, JobId> newest_;
+    /// By name and incarnation; a job with a new incarnation is listed under both.
+    std::map<std::pair<JobName, std::string>, JobId> by_incarnation_;
+    /// Jobs that have ended and are forgotten, by name and incarnation, oldest first. The server
     /// must not recover such a job when one of its nodes comes back.
-    std::deque<std::pair<std::string, std::string>> ended_;
+    std::deque<std::pair<JobName, std::string>> ended_;
     /// Jobs that are not over, or whose members have not all closed their connections.
     std::set<JobId> unsettled_;
     /// The earliest deadline comes first; one entry for each job that has a deadline.

@@ -9,7 +9,7 @@
 namespace ddprun::coordinator {
 
 std::vector<JobStatus> Coordinator::status(Instant now, std::size_t first_node) const {
-    return status_turn(now, {{}, first_node, 0, jobs_.size()}).jobs;
+    return status_turn(now, {Scope::everything(), {}, first_node, 0, jobs_.size()}).jobs;
 }
 
 Coordinator::StatusTurn Coordinator::status_turn(Instant now, const StatusRange& range) const {
@@ -18,11 +18,12 @@ Coordinator::StatusTurn Coordinator::status_turn(Instant now, const StatusRange&
     for (std::size_t count = 0; count < range.most && next != jobs_.end(); ++count, ++next) {
         const auto& [id, job] = *next;
         turn.last = id;
-        const auto& run_id = job.identity().run_id;
-        if (!range.run_id.empty() && run_id != range.run_id) continue;
+        const auto& identity = job.identity();
+        if (!range.scope.includes(identity.tenant)) continue;
+        if (!range.run_id.empty() && identity.run_id != range.run_id) continue;
         turn.jobs.push_back(job.status(now, range.first_node));
         if (range.first_round) turn.jobs.back().timeline = job.timeline(*range.first_round);
-        const auto newest = newest_.find(run_id);
+        const auto newest = newest_.find(identity.name());
         turn.jobs.back().is_newest = newest == newest_.end() || newest->second == id;
     }
     if (next == jobs_.end()) turn.last = 0;

@@ -26,6 +26,8 @@ struct Connected {
     /// An unpredictable value, which becomes the token of a node that joins here; none: the node
     /// gets no token.
     std::optional<Nonce> token = std::nullopt;
+    /// The tenant whose secret the caller has proved; empty: the server has no tenants.
+    std::string tenant = {};
 };
 
 struct Send {

@@ -130,11 +130,22 @@ using JobState = std::variant<Forming, Running, Draining, Recovering, Over>;
 /// The name of the state with this index, such as "forming".
 std::string_view state_name(std::size_t index);
 
+/// Jobs of different tenants have nothing in common, whatever their run ids are.
+struct JobName {
+    /// `Connected::tenant`.
+    std::string tenant;
+    std::string run_id;
+
+    auto operator<=>(const JobName&) const = default;
+};
+
 struct JobIdentity {
     std::string run_id;
     std::string incarnation;
     /// The network of its first node: `Connected::peer_network`.
     std::string network = {};
+    /// The tenant that may join it, see it and control it: `Connected::tenant`.
+    std::string tenant = {};
     /// The scheduler's name for the job, if there is one: the names that one scheduler gives are
     /// ordered in time. `incarnation` begins with it.
     std::optional<std::string> given;
@@ -144,6 +155,8 @@ struct JobIdentity {
     std::string previous_end;
     /// The epoch of the leadership under which this server has the job.
     std::uint64_t epoch = 0;
+
+    JobName name() const { return {tenant, run_id}; }
 };
 
 /// The name under which the job's rounds are counted.

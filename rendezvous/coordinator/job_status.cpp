@@ -176,6 +176,7 @@ JobStatus status_of(const JobData& job, Instant now, std::size_t first_node) {
     using namespace job_status;
     JobStatus status;
     status.run_id = job.identity.run_id;
+    status.tenant = job.identity.tenant;
     status.epoch = job.identity.epoch;
     status.incarnation = shown_incarnation(job.identity.incarnation);
     status.state =

@@ -77,7 +77,9 @@ struct TimelineStatus {
 
 struct JobStatus {
     std::string run_id;
-    /// This is the newest of the jobs with this id.
+    /// Empty: the server has no tenants.
+    std::string tenant = {};
+    /// This is the newest of the jobs of its tenant with this id.
     bool is_newest = true;
     std::string incarnation;
     /// The epoch of the leadership under which this server has the job; 0: it was not elected.

@@ -24,6 +24,9 @@ struct ControlAccess {
     std::optional<tls::Session> session = std::nullopt;
     /// The other end does not encrypt, and this server requires it.
     bool is_refused = false;
+    /// The tenant of the key that the session has found; the session's end proves it. Null: the
+    /// server has no tenants.
+    std::shared_ptr<const std::string> tenant = nullptr;
 };
 
 /// The server's end of one agent's control connection: preamble, hello, then frames both ways; all
@@ -69,6 +72,8 @@ public:
 
     const std::string& peer() const { return peer_; }
     const net::Tcp::socket& socket() const { return socket_; }
+    /// Empty: the server has no tenants. Requires: it is greeted.
+    std::string tenant() const { return access_.tenant ? *access_.tenant : std::string{}; }
     void notice_lost_peer() { net::notice_lost_peer(socket_); }
     /// The memory of unsent messages and of an incomplete received one. A message to several
     /// connections counts once for each of them.

@@ -26,13 +26,13 @@ ControlServer::ControlServer(
     Duration handshake_timeout,
     Hooks hooks,
     std::size_t max_held_bytes,
-    std::optional<tls::SecretSource> secret)
+    SecretsOrigin secrets)
     : io_(io),
       options_(std::move(options)),
       handshake_timeout_(handshake_timeout),
       hooks_(std::move(hooks)),
+      secrets_(std::move(secrets)),
       max_held_bytes_(max_held_bytes) {
-    if (secret) secrets_.emplace(std::move(*secret));
     keep_memory_reserve();
     begin();
 }
@@ -51,9 +51,18 @@ void ControlServer::adopt(net::Tcp::socket socket, std::string first_bytes) {
 }
 
 void ControlServer::adopt_encrypted(net::Tcp::socket socket, std::string first_bytes) {
+    // The key found last is the one that the session uses: OpenSSL asks for the next identity only
+    // when it has rejected the one before.
+    auto tenant = std::make_shared<std::string>();
     auto session = tls::Session::for_server(
-        [this](std::string_view identity) { return secrets_->find_control_key(identity); });
-    adopt_as(std::move(socket), std::move(first_bytes), {std::move(session), false});
+        [this, tenant](std::string_view identity) -> std::optional<tls::Key> {
+            auto found = secrets_.find_control_key(identity);
+            if (!found) return std::nullopt;
+            *tenant = std::move(found->tenant);
+            return std::move(found->key);
+        });
+    adopt_as(
+        std::move(socket), std::move(first_bytes), {std::move(session), false, std::move(tenant)});
 }
 
 /// If memory runs out, no state of the caller is kept, and the exception ends the handling of this
@@ -178,11 +187,12 @@ void ControlServer::end_drain_if_empty() {
         if (const auto done = std::exchange(drained_, nullptr)) done();
 }
 
-std::uint64_t ControlServer::add_jobs(JobPage& page, std::uint64_t after) const {
+std::uint64_t ControlServer::add_jobs(
+    JobPage& page, const coordinator::Scope& scope, std::uint64_t after) const {
     const auto query = page.query();
     const auto turn = driver_->machine().status_turn(
         driver_->now(),
-        {query.job, query.first_node, after, limits::page_turn_jobs, query.first_round});
+        {scope, query.job, query.first_node, after, limits::page_turn_jobs, query.first_round});
     for (const auto& job : turn.jobs)
         page.add(job);
     return turn.last;
@@ -196,7 +206,8 @@ void ControlServer::greeted(ConnectionId id) {
         connection.peer(),
         net::local_address(connection.socket()),
         net::peer_network(connection.socket()),
-        unguessable_nonce()});
+        unguessable_nonce(),
+        connection.tenant()});
 }
 
 /// Without a lease (a job of one node) only TCP detects that the node's host is gone, so the

@@ -9,7 +9,7 @@
 #include "rendezvous/server/control_connection.hpp"
 #include "rendezvous/server/handshakes.hpp"
 #include "rendezvous/server/http_status.hpp"
-#include "rendezvous/tls/secret_file.hpp"
+#include "rendezvous/server/server_secrets.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -50,15 +50,14 @@ public:
         Duration handshake_timeout,
         Hooks hooks,
         std::size_t max_held_bytes = limits::max_control_bytes,
-        std::optional<tls::SecretSource> secret = std::nullopt);
+        SecretsOrigin secrets = {});
 
     /// Takes over an unencrypted caller. When there is a secret, it is refused with that reason.
     void adopt(net::Tcp::socket socket, std::string first_bytes);
     /// Requires: there is a secret.
     void adopt_encrypted(net::Tcp::socket socket, std::string first_bytes);
-    bool has_secret() const { return secrets_.has_value(); }
-    /// Null: the server has no secret.
-    const tls::Secrets* secrets() const { return secrets_ ? &*secrets_ : nullptr; }
+    bool has_secret() const { return secrets_.is_required(); }
+    const ServerSecrets& secrets() const { return secrets_; }
     /// May be called from any thread. Handled before all unhandled messages of agents, since the
     /// next message of the caller's own agent may depend on it.
     void interrupt(int signal, std::string reason, std::optional<Duration> grace = std::nullopt);
@@ -79,7 +78,8 @@ public:
     void drain(std::function<void()> done);
 
     /// Adds a few jobs to a page, as Pages::Source.
-    std::uint64_t add_jobs(JobPage& page, std::uint64_t after) const;
+    std::uint64_t add_jobs(
+        JobPage& page, const coordinator::Scope& scope, std::uint64_t after) const;
     std::size_t agent_count() const { return connections_.size(); }
     /// The memory of all connections: unsent and incomplete messages.
     std::size_t held_bytes() const { return held_bytes_; }
@@ -122,7 +122,7 @@ private:
     Machine::Options options_;
     Duration handshake_timeout_;
     Hooks hooks_;
-    std::optional<tls::Secrets> secrets_;
+    ServerSecrets secrets_;
     Handshakes handshakes_;
     std::size_t max_held_bytes_;
     std::size_t held_bytes_ = 0;

@@ -14,6 +14,7 @@
 #include "rendezvous/server/service_manager.hpp"
 #include "rendezvous/tls/secret_file.hpp"
 #include "rendezvous/tls/session.hpp"
+#include "rendezvous/tls/tenant_directory.hpp"
 
 #include <signal.h>
 #include <unistd.h>
@@ -21,9 +22,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 
 namespace ddprun::server {
 namespace daemon {
@@ -81,21 +82,34 @@ bool is_beyond_loopback(const DaemonOptions& options) {
     return options.host != "localhost" && !is_loopback(options.host);
 }
 
-/// None when no secret was given.
-Result<std::optional<tls::SecretSource>> read_secret(const DaemonOptions& options) {
+Result<SecretsOrigin> read_tenants(const DaemonOptions& options) {
+    auto folder = tls::read_tenant_folder("--secret-dir", options.secret_dir);
+    if (!folder) return folder.error();
+    log::info(
+        "security.tenants",
+        {{"count", folder->tenants.all().size()}, {"folder", options.secret_dir}});
+    return SecretsOrigin{std::move(*folder)};
+}
+
+Result<SecretsOrigin> read_secrets(const DaemonOptions& options) {
     const bool has_file = !options.secret_file.empty();
+    const bool has_tenants = !options.secret_dir.empty();
     const char* variable = std::getenv(tls::secret_variable);
-    if (!has_file && variable == nullptr) return std::optional<tls::SecretSource>{};
-    if (!has_file && options.is_insecure)
+    if (!has_file && !has_tenants && variable == nullptr) return SecretsOrigin{};
+    if (!has_file && !has_tenants && options.is_insecure)
         return Failure{system_code(EINVAL), "--insecure: leave it out beside DDPRUN_SECRET"};
     if (auto checked = tls::check_openssl(); !checked) return checked.error();
-    if (has_file && variable != nullptr)
+    if ((has_file || has_tenants) && variable != nullptr)
         log::warning(
-            "option.ignored", {{"reason", "DDPRUN_SECRET: the secret of --secret-file is used"}});
+            "option.ignored",
+            {{"reason",
+              has_tenants ? "DDPRUN_SECRET: the secrets of --secret-dir are used"
+                          : "DDPRUN_SECRET: the secret of --secret-file is used"}});
+    if (has_tenants) return read_tenants(options);
     auto read = has_file ? tls::read_secret_file("--secret-file", options.secret_file)
                          : tls::secrets_of_variable(variable);
     if (!read) return read.error();
-    return std::optional{std::move(*read)};
+    return SecretsOrigin{std::move(*read)};
 }
 
 }  // namespace
@@ -120,8 +134,8 @@ int run_daemon(int argc, const char* const* argv) {
                 std::to_string(activation.sockets.size()) + " has sockets that listen already");
     if (const auto lacking = net::lacking_descriptors(daemon::needed_descriptors); !lacking.empty())
         return daemon::refuse(exit_codes::internal_error, lacking);
-    auto secret = daemon::read_secret(options);
-    if (!secret) return daemon::refuse(exit_codes::usage, secret.error().context);
+    auto secrets = daemon::read_secrets(options);
+    if (!secrets) return daemon::refuse(exit_codes::usage, secrets.error().context);
     net::prepare_descriptors();
     net::prepare_threads();
     const auto awaited = daemon::hold_back_signals();
@@ -132,8 +146,8 @@ int run_daemon(int argc, const char* const* argv) {
     server_options.version = build::version;
     server_options.inherited = activation.sockets;
     server_options.accepted = options.accepted;
-    server_options.secret = std::move(*secret);
-    const bool has_secret = server_options.secret.has_value();
+    server_options.secrets = std::move(*secrets);
+    const bool has_secret = !std::holds_alternative<std::monostate>(server_options.secrets);
     RendezvousServer server(std::move(server_options));
     if (const auto port = server.start(); !port)
         return daemon::refuse(1, daemon::describe(port.error(), options.port, activation));

@@ -63,6 +63,10 @@ std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* 
         "--secret-file",
         options.secret_file,
         "agents must have the secret of this file; connections are encrypted");
+    app.add_option(
+        "--secret-dir",
+        options.secret_dir,
+        "a folder with a secret file for each tenant, whose jobs are its own");
     app.add_flag("--insecure", options.is_insecure, "no warning that there is no secret");
     app.set_version_flag("--version", control::version_text("ddprun-rendezvous"));
     app.allow_extras();
@@ -85,6 +89,11 @@ std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* 
     if (has_legacy_c10d) options.accepted = wire::Accepted::legacy_too;
     if (options.is_insecure && !options.secret_file.empty())
         return misuse("--insecure: leave it out beside --secret-file");
+    if (options.is_insecure && !options.secret_dir.empty())
+        return misuse("--insecure: leave it out beside --secret-dir");
+    if (!options.secret_file.empty() && !options.secret_dir.empty())
+        return misuse(
+            "--secret-file: leave it out beside --secret-dir, whose files are the secrets");
     options.is_place_given = app.count("--host") + app.count("--port") > 0;
     return options;
 }

@@ -22,6 +22,8 @@ struct DaemonOptions {
     wire::Accepted accepted = wire::Accepted::current;
     /// The file with the secret that agents must prove; empty: none.
     std::string secret_file;
+    /// The folder with a file for each tenant; empty: there are no tenants.
+    std::string secret_dir;
     /// Suppresses the warning about a missing secret.
     bool is_insecure = false;
 

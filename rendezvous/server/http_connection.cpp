@@ -32,7 +32,7 @@ Page own_page(HttpResponse response) {
 }
 
 boost::asio::awaitable<Reply> reply_to(
-    HttpHead head, const net::Tcp::socket& caller, Pages& pages, const tls::Secrets* secrets) {
+    HttpHead head, const net::Tcp::socket& caller, Pages& pages, const ServerSecrets& secrets) {
     Reply reply;
     if (const auto* refusal = std::get_if<HttpRefusal>(&head)) {
         reply.page = own_page(answer(*refusal));
@@ -46,7 +46,8 @@ boost::asio::awaitable<Reply> reply_to(
         reply.page = own_page(plain_answer(request));
         co_return reply;
     }
-    if (!may_read_pages(caller, request, secrets)) {
+    const auto scope = readable_jobs(caller, request, secrets);
+    if (!scope) {
         reply.page = own_page(members_only_answer());
         co_return reply;
     }
@@ -55,7 +56,7 @@ boost::asio::awaitable<Reply> reply_to(
         co_return reply;
     }
     reply.seat = pages.admit(net::peer_network(caller));
-    if (reply.seat) reply.page = co_await pages.get(request);
+    if (reply.seat) reply.page = co_await pages.get(request, *scope);
     if (!reply.page) reply.page = own_page(busy_answer());
     co_return reply;
 }
@@ -64,7 +65,7 @@ boost::asio::awaitable<Reply> reply_to(
 }  // namespace http_connection
 
 boost::asio::awaitable<void> serve_http(
-    net::Tcp::socket socket, std::string first_bytes, Pages& pages, const tls::Secrets* secrets) {
+    net::Tcp::socket socket, std::string first_bytes, Pages& pages, const ServerSecrets& secrets) {
     auto bytes = std::move(first_bytes);
     auto head = read_http_head(bytes);
     {

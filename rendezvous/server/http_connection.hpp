@@ -3,7 +3,7 @@
 
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/pages.hpp"
-#include "rendezvous/tls/secret_file.hpp"
+#include "rendezvous/server/server_secrets.hpp"
 
 #include <boost/asio/awaitable.hpp>
 
@@ -12,10 +12,9 @@
 namespace ddprun::server {
 
 /// Answers one request and closes. Reading its head and writing the answer may each take
-/// `limits::http_timeout`. `first_bytes` have already been read. `pages`, and `secrets` if there
-/// are any (page_access.hpp), belong to the thread of the socket and must outlive the returned
-/// coroutine.
+/// `limits::http_timeout`. `first_bytes` have already been read. `pages` and `secrets`
+/// (page_access.hpp) belong to the thread of the socket and must outlive the returned coroutine.
 boost::asio::awaitable<void> serve_http(
-    net::Tcp::socket socket, std::string first_bytes, Pages& pages, const tls::Secrets* secrets);
+    net::Tcp::socket socket, std::string first_bytes, Pages& pages, const ServerSecrets& secrets);
 
 }  // namespace ddprun::server

@@ -114,6 +114,7 @@ Json to_json(const coordinator::JobStatus& job) {
         {"goodput", to_json(job.goodput)},
     };
     if (job.epoch > 0) page["leader_epoch"] = job.epoch;
+    if (!job.tenant.empty()) page["tenant"] = job.tenant;
     return page;
 }
 
@@ -246,7 +247,8 @@ struct JobFamily {
 };
 
 std::string of_job(const coordinator::JobStatus& job) {
-    return "job=" + label(job.run_id);
+    const auto series = "job=" + label(job.run_id);
+    return job.tenant.empty() ? series : series + ",tenant=" + label(job.tenant);
 }
 
 template <auto member>
@@ -354,7 +356,7 @@ public:
         }
         // Skips a job whose id has samples already: it became the newest job after the page was
         // begun. Leaves out a job whose printed id equals that of another id.
-        const auto [same, is_first] = written_.emplace(label(job.run_id), job.run_id);
+        const auto [same, is_first] = written_.emplace(of_job(job), job.run_id);
         if (!is_first) {
             if (same->second != job.run_id) ++left_out_;
             return;

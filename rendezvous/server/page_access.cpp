@@ -22,13 +22,17 @@ bool is_on_this_machine(const net::Tcp::socket& caller) {
 
 }  // namespace
 
-bool may_read_pages(
-    const net::Tcp::socket& caller, const HttpRequest& request, const tls::Secrets* secrets) {
-    if (secrets == nullptr || secrets->accepts_page_token(request.token)) return true;
+std::optional<coordinator::Scope> readable_jobs(
+    const net::Tcp::socket& caller, const HttpRequest& request, const ServerSecrets& secrets) {
+    if (!secrets.is_required()) return coordinator::Scope::everything();
+    // Checked first: a token limits also a caller that could read about every job.
+    if (auto scope = secrets.scope_of_token(request.token)) return scope;
     error_code failed;
-    return is_on_this_machine(caller) &&
-           names_this_machine(request.host, boost::asio::ip::host_name(failed)) &&
-           net::peer_owner(caller).kind == net::PeerOwner::Kind::this_user;
+    const bool is_own = is_on_this_machine(caller) &&
+                        names_this_machine(request.host, boost::asio::ip::host_name(failed)) &&
+                        net::peer_owner(caller).kind == net::PeerOwner::Kind::this_user;
+    if (!is_own) return std::nullopt;
+    return coordinator::Scope::everything();
 }
 
 }  // namespace ddprun::server

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/coordinator/scope.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/http_request.hpp"
-#include "rendezvous/tls/secret_file.hpp"
+#include "rendezvous/server/server_secrets.hpp"
+
+#include <optional>
 
 namespace ddprun::server {
 
-/// Whether a caller may read pages about jobs. Without a secret every caller may. With a secret two
-/// kinds may: a process of this user or root on this machine, unless a browser there got the page
-/// under a foreign name (host_field.hpp), and a request with the token of a valid secret. `secrets`
-/// is null when there is none.
-bool may_read_pages(
-    const net::Tcp::socket& caller, const HttpRequest& request, const tls::Secrets* secrets);
+/// The jobs whose pages a caller may read; none: no page about jobs. Without a secret every caller
+/// may read about every job. With a secret a process of this user or root on this machine may too,
+/// also with tenants, since it can read their files, unless a browser there got the page under a
+/// foreign name (host_field.hpp); a request with the token of a valid secret reads about the jobs
+/// of that secret's tenant.
+std::optional<coordinator::Scope> readable_jobs(
+    const net::Tcp::socket& caller, const HttpRequest& request, const ServerSecrets& secrets);
 
 }  // namespace ddprun::server

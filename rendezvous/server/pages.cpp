@@ -23,10 +23,13 @@ constexpr int lifetime_factor = 20;
 constexpr std::size_t max_kept_pages = 64;
 constexpr Duration long_turn = std::chrono::milliseconds{1};
 
-std::string name_of(const HttpRequest& request) {
-    if (request.path != "/status" && request.path != "/timeline") return request.path;
+/// No name of a tenant has a space.
+std::string name_of(const HttpRequest& request, const coordinator::Scope& scope) {
+    const auto& tenant = scope.tenant();
+    const auto name = (tenant ? "tenant " + *tenant : "all") + ' ' + request.path;
+    if (request.path != "/status" && request.path != "/timeline") return name;
     const auto query = status_query(request);
-    return request.path + ' ' + std::to_string(query.first_node) + ' ' + query.job;
+    return name + ' ' + std::to_string(query.first_node) + ' ' + query.job;
 }
 
 }  // namespace
@@ -80,8 +83,8 @@ std::size_t Pages::unread_bytes() {
     return sum;
 }
 
-boost::asio::awaitable<Page> Pages::get(HttpRequest request) {
-    const auto name = pages::name_of(request);
+boost::asio::awaitable<Page> Pages::get(HttpRequest request, coordinator::Scope scope) {
+    const auto name = pages::name_of(request, scope);
     const auto end = source_.now() + limits::http_timeout;
     for (auto now = source_.now(); now < end; now = source_.now()) {
         if (auto page = kept(name)) co_return page;
@@ -96,7 +99,7 @@ boost::asio::awaitable<Page> Pages::get(HttpRequest request) {
             Page page;
             std::exception_ptr failure;
             try {
-                page = co_await make(std::move(request), name);
+                page = co_await make(std::move(request), std::move(scope), name);
             } catch (...) {
                 failure = std::current_exception();
             }
@@ -109,13 +112,14 @@ boost::asio::awaitable<Page> Pages::get(HttpRequest request) {
     co_return nullptr;
 }
 
-boost::asio::awaitable<Page> Pages::make(HttpRequest request, std::string name) {
+boost::asio::awaitable<Page> Pages::make(
+    HttpRequest request, coordinator::Scope scope, std::string name) {
     const auto began_at = source_.now();
     const auto making = job_page(request);
     int turns = 1;
-    for (auto last = source_.add_jobs(*making, 0); last != 0; ++turns) {
+    for (auto last = source_.add_jobs(*making, scope, 0); last != 0; ++turns) {
         co_await boost::asio::post(io_, boost::asio::use_awaitable);
-        last = source_.add_jobs(*making, last);
+        last = source_.add_jobs(*making, scope, last);
     }
     const auto page =
         std::make_shared<const HttpResponse>(making->finish(co_await source_.ask_server()));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rendezvous/base/time.hpp"
+#include "rendezvous/coordinator/scope.hpp"
 #include "rendezvous/server/http_status.hpp"
 
 #include <boost/asio/awaitable.hpp>
@@ -28,9 +29,11 @@ using Page = std::shared_ptr<const HttpResponse>;
 class Pages {
 public:
     struct Source {
-        /// Adds the next jobs after number `after` (0: the first ones) to the page. Returns the
-        /// number of the last added job; 0 when there are no more.
-        std::function<std::uint64_t(JobPage& page, std::uint64_t after)> add_jobs;
+        /// Adds the next jobs of the scope after number `after` (0: the first ones) to the page.
+        /// Returns the number of the last added job; 0 when there are no more.
+        std::function<std::uint64_t(
+            JobPage& page, const coordinator::Scope& scope, std::uint64_t after)>
+            add_jobs;
         /// Collects everything on the pages except the jobs.
         std::function<boost::asio::awaitable<ServerStatus>()> ask_server;
         std::function<Instant()> now;
@@ -46,7 +49,7 @@ public:
     std::shared_ptr<Seat> admit(const std::string& network);
     /// Null: the page could not be begun within `limits::http_timeout`, or callers are still
     /// reading too many bytes.
-    boost::asio::awaitable<Page> get(HttpRequest request);
+    boost::asio::awaitable<Page> get(HttpRequest request, coordinator::Scope scope);
 
 private:
     struct Kept {
@@ -55,7 +58,8 @@ private:
     };
 
     Page kept(const std::string& name);
-    boost::asio::awaitable<Page> make(HttpRequest request, std::string name);
+    boost::asio::awaitable<Page> make(
+        HttpRequest request, coordinator::Scope scope, std::string name);
     std::size_t unread_bytes();
 
     boost::asio::io_context& io_;

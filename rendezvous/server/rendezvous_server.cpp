@@ -141,10 +141,12 @@ RendezvousServer::Core::Core(Options options)
            options_.on_stepped_down,
            options_.on_record},
           limits::max_control_bytes,
-          options_.secret),
+          std::move(options_.secrets)),
       pages_(
           io_,
-          {[this](JobPage& page, std::uint64_t after) { return control_.add_jobs(page, after); },
+          {[this](JobPage& page, const coordinator::Scope& scope, std::uint64_t after) {
+               return control_.add_jobs(page, scope, after);
+           },
            [this] { return status(); },
            [this] { return control_.now(); }}),
       started_at_(control_.now()) {}

@@ -8,8 +8,8 @@
 #include "rendezvous/coordinator/effects.hpp"
 #include "rendezvous/coordinator/leadership.hpp"
 #include "rendezvous/server/placement.hpp"
+#include "rendezvous/server/server_secrets.hpp"
 #include "rendezvous/server/store_survey.hpp"
-#include "rendezvous/tls/secret.hpp"
 #include "rendezvous/wire/query.hpp"
 
 #include <cstdint>
@@ -65,9 +65,9 @@ public:
         Duration drain_timeout = limits::drain_timeout;
         /// Which clients the shared c10d store accepts.
         wire::Accepted accepted = wire::Accepted::current;
-        /// A secret that agents must prove. With it, a shared store that is not a round's store is
-        /// closed.
-        std::optional<tls::SecretSource> secret = std::nullopt;
+        /// A secret that agents must prove, or one for each tenant. With it, a shared store that is
+        /// not a round's store is closed.
+        SecretsOrigin secrets = {};
     };
 
     explicit RendezvousServer(Options options);

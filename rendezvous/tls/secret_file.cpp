@@ -4,7 +4,6 @@
 #include "rendezvous/base/descriptor.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
-#include "rendezvous/base/signal_masked_thread.hpp"
 
 #include <fcntl.h>
 #include <sys/random.h>
@@ -14,9 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <condition_variable>
 #include <mutex>
-#include <new>
 #include <utility>
 #include <vector>
 
@@ -186,17 +183,14 @@ struct Secrets::State {
     /// May block on the file. None: the present secrets stay valid, since the file is unchanged or
     /// cannot be read.
     std::optional<SecretSource> read_if_changed();
+    void check();
 
     mutable std::mutex mutex;
-    std::condition_variable ended;
-    // The mutex guards `source`. Only the thread changes it, so the thread reads it without the
-    // mutex.
-    bool is_over = false;
-    bool is_reading = false;
+    // The mutex guards `source`. Only `check` changes it, so it is read there without the mutex.
     SecretSource source;
     /// The keys of `source.secrets`, in order.
     std::vector<Key> keys;
-    /// The stamp of a version that could not be read. Used by the thread only.
+    /// The stamp of a version that could not be read. Used by `check` only.
     std::optional<FileStamp> unread;
 };
 
@@ -229,49 +223,20 @@ std::optional<SecretSource> Secrets::State::read_if_changed() {
     return std::nullopt;
 }
 
-void Secrets::watch(const std::shared_ptr<State>& state, Duration interval) {
-    std::unique_lock lock(state->mutex);
-    while (!state->ended.wait_for(lock, interval, [&] { return state->is_over; })) {
-        state->is_reading = true;
-        lock.unlock();
-        std::optional<SecretSource> changed;
-        std::vector<Key> keys;
-        try {
-            changed = state->read_if_changed();
-            if (changed) keys = State::keys_of(*changed);
-        } catch (const std::bad_alloc&) {
-            // The file is read again after the interval.
-            changed.reset();
-        }
-        lock.lock();
-        state->is_reading = false;
-        if (!changed) continue;
-        state->source = std::move(*changed);
-        state->keys = std::move(keys);
-    }
+void Secrets::State::check() {
+    auto changed = read_if_changed();
+    if (!changed) return;
+    auto changed_keys = keys_of(*changed);
+    const std::lock_guard lock(mutex);
+    source = std::move(*changed);
+    keys = std::move(changed_keys);
 }
 
 Secrets::Secrets(SecretSource source, Duration interval)
     : name_(source.name()),
       state_(std::make_shared<State>(std::move(source))) {
     if (!state_->source.path.empty())
-        thread_ =
-            start_signal_masked_thread([state = state_, interval] { watch(state, interval); });
-}
-
-Secrets::~Secrets() {
-    if (!thread_.joinable()) return;
-    bool is_reading = false;
-    {
-        const std::lock_guard lock(state_->mutex);
-        state_->is_over = true;
-        is_reading = state_->is_reading;
-    }
-    state_->ended.notify_all();
-    if (is_reading)
-        thread_.detach();
-    else
-        thread_.join();
+        watch_.emplace([state = state_] { state->check(); }, interval);
 }
 
 Key Secrets::control_key() const {

@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/result.hpp"
 #include "rendezvous/base/time.hpp"
+#include "rendezvous/tls/file_watch.hpp"
 #include "rendezvous/tls/keys.hpp"
 #include "rendezvous/tls/secret.hpp"
 
@@ -11,7 +12,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 
 /// Secrets in files, read by the rules of docs/secrets.md. Shells.
 namespace ddprun::tls {
@@ -43,9 +43,6 @@ Result<std::string> read_certificate_file(
 class Secrets {
 public:
     explicit Secrets(SecretSource source, Duration interval = std::chrono::seconds{1});
-    ~Secrets();
-    Secrets(const Secrets&) = delete;
-    Secrets& operator=(const Secrets&) = delete;
 
     /// The key that this end uses.
     Key control_key() const;
@@ -65,13 +62,12 @@ public:
 
 private:
     struct State;
-    static void watch(const std::shared_ptr<State>& state, Duration interval);
 
     std::string name_;
-    /// Shared with the thread, which may still wait for the file when this object is destroyed.
+    /// Shared with a check that may outlast this object.
     std::shared_ptr<State> state_;
-    /// Runs only when there is a file.
-    std::thread thread_;
+    /// None: there is no file.
+    std::optional<FileWatch> watch_;
 };
 
 }  // namespace ddprun::tls

@@ -29,7 +29,7 @@ namespace {
 constexpr std::size_t bound = 256 * 1024;
 
 struct Served {
-    explicit Served(std::optional<tls::SecretSource> secret = std::nullopt)
+    explicit Served(server::SecretsOrigin secrets = {})
         : acceptor(*net::listen(io, "127.0.0.1", 0)),
           control(
               io,
@@ -39,7 +39,7 @@ struct Served {
                [this](const std::string&, std::string reason) { rejected.push_back(reason); },
                [this] { before_round(); }},
               bound,
-              std::move(secret)) {
+              std::move(secrets)) {
         // Small buffers, so that unread bytes are not held by the kernel.
         acceptor.set_option(boost::asio::socket_base::send_buffer_size(4096));
     }
@@ -198,7 +198,7 @@ TEST_CASE(
     for (const auto* agent : {&first, &other, &second})
         CHECK((*agent)->hear_to_the_end() == "");
     CountedJobs page;
-    served.control.add_jobs(page, 0);
+    served.control.add_jobs(page, coordinator::Scope::everything(), 0);
     CHECK(page.count == 0);
     CHECK(served.control.held_bytes() == 0);
     CHECK(served.rejected.empty());

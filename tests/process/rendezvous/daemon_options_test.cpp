@@ -21,7 +21,10 @@ TEST_CASE("a daemon's wrong options end it with 2, what was given, and what is a
         {{"--host=node1"}, "--host: node1: a numeric address of this machine, or localhost"},
         {{"--log-level=loud"}, "--log-level: loud: trace, debug, info, warning or error"},
         {{"--insecure", "--secret-file=/dev/null"},
-         "--insecure: leave it out beside --secret-file"}};
+         "--insecure: leave it out beside --secret-file"},
+        {{"--insecure", "--secret-dir=/"}, "--insecure: leave it out beside --secret-dir"},
+        {{"--secret-file=/dev/null", "--secret-dir=/"},
+         "--secret-file: leave it out beside --secret-dir, whose files are the secrets"}};
     for (const auto& one : cases) {
         Running daemon{program("ddprun-rendezvous"), one.first};
         CAPTURE(one.first.front());

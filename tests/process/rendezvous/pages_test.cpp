@@ -25,7 +25,8 @@ struct Serving {
     explicit Serving(std::uint64_t count)
         : pages(
               io,
-              {[this, count](JobPage& page, std::uint64_t after) -> std::uint64_t {
+              {[this, count](
+                   JobPage& page, const coordinator::Scope&, std::uint64_t after) -> std::uint64_t {
                    ++turns;
                    now += turn_length;
                    coordinator::JobStatus job;
@@ -45,7 +46,7 @@ struct Serving {
     boost::asio::awaitable<void> keep(std::string path) {
         HttpRequest request;
         request.path = std::move(path);
-        got.push_back(co_await pages.get(request));
+        got.push_back(co_await pages.get(request, coordinator::Scope::everything()));
     }
     /// Simulates other work of the thread: one task in each round of its queue, while pages are
     /// made.

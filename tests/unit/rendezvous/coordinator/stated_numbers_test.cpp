@@ -267,7 +267,8 @@ TEST_CASE("a page of many jobs is made a few jobs at a time, in order, and compl
         std::vector<std::string> ids;
         std::uint64_t last = 0;
         do {
-            const auto turn = story.coordinator().status_turn(Instant{}, {run_id, 0, last, 7});
+            const auto turn = story.coordinator().status_turn(
+                Instant{}, {Scope::everything(), run_id, 0, last, 7});
             CHECK(turn.jobs.size() <= 7);
             for (const auto& job : turn.jobs)
                 ids.push_back(job.run_id);

@@ -108,6 +108,10 @@ void Story::lives_at(const std::string& node, std::string peer_addr, std::string
     places_[node] = {std::move(peer_addr), std::move(server_addr)};
 }
 
+void Story::is_of_tenant(const std::string& node, std::string tenant) {
+    tenants_[node] = std::move(tenant);
+}
+
 ConnectionId Story::connect(const std::string& node) {
     const ConnectionId id{next_connection_++};
     const auto place = place_of(node);
@@ -115,7 +119,13 @@ ConnectionId Story::connect(const std::string& node) {
     names_[id] = node;
     const auto token = nonce_of("token " + std::to_string(id.value));
     post(Coordinator::Connected{
-        id, place.peer_addr, place.peer_addr + ":5000", place.server_addr, {}, token});
+        id,
+        place.peer_addr,
+        place.peer_addr + ":5000",
+        place.server_addr,
+        {},
+        token,
+        tenants_[node]});
     return id;
 }
 

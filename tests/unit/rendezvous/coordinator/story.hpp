@@ -45,6 +45,8 @@ public:
     void drop(const std::string& node);
     /// From now on its connections have these addresses for the server.
     void lives_at(const std::string& node, std::string peer_addr, std::string server_addr);
+    /// From now on its connections have proved the secret of this tenant.
+    void is_of_tenant(const std::string& node, std::string tenant);
     void interrupt(int signal);
 
     // The same for several nodes.
@@ -107,6 +109,7 @@ private:
     std::map<std::string, ConnectionId> connections_;
     std::map<ConnectionId, std::string> names_;
     std::map<std::string, Place> places_;
+    std::map<std::string, std::string> tenants_;
     std::map<std::string, control::Assignment> assignments_;
     std::map<std::string, std::optional<Nonce>> tokens_;
     std::map<std::string, control::JobResult> results_;

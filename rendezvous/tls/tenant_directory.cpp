@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/tls/tenant_directory.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/log.hpp"
+#include "rendezvous/tls/secret_file.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace ddprun::tls {
+namespace tenant_directory {
+namespace {
+
+Failure wrong(const std::string& origin, const std::string& path, const std::string& what) {
+    return {system_code(EINVAL), origin + ": '" + path + "': " + what};
+}
+
+/// The names of the tenants, or why the folder is none of tenants.
+Result<std::vector<std::string>> names_in(const std::string& origin, const std::string& path) {
+    std::error_code ec;
+    std::vector<std::string> names;
+    std::filesystem::directory_iterator entry{path, ec};
+    for (; !ec && entry != std::filesystem::directory_iterator{}; entry.increment(ec)) {
+        auto name = entry->path().filename().string();
+        if (name.starts_with('.')) continue;
+        if (!is_tenant_name(name))
+            return wrong(
+                origin,
+                path,
+                "has a file whose name is no tenant's: accepted are 64 of A-Z, a-z, 0-9, -, _ and "
+                ".");
+        if (names.size() == limits::max_tenants)
+            return wrong(
+                origin, path, "has more than " + std::to_string(limits::max_tenants) + " files");
+        names.push_back(std::move(name));
+    }
+    if (ec) return wrong(origin, path, ec.message());
+    return names;
+}
+
+}  // namespace
+}  // namespace tenant_directory
+
+Result<TenantFolder> read_tenant_folder(const std::string& origin, const std::string& path) {
+    const auto names = tenant_directory::names_in(origin, path);
+    if (!names) return names.error();
+    if (names->empty())
+        return tenant_directory::wrong(origin, path, "has no file: each tenant needs one");
+    std::vector<Tenant> tenants;
+    for (const auto& name : *names) {
+        auto source = read_secret_file(origin, path + '/' + name);
+        if (!source) return source.error();
+        tenants.push_back({name, std::move(*source)});
+    }
+    auto made = Tenants::of(std::move(tenants));
+    if (!made) return tenant_directory::wrong(origin, path, made.error().context);
+    return TenantFolder{origin, path, std::move(*made)};
+}
+
+struct TenantDirectory::State {
+    explicit State(TenantFolder first)
+        : origin(std::move(first.origin)),
+          path(std::move(first.path)),
+          tenants(std::move(first.tenants)) {}
+
+    void check();
+    std::vector<Tenant> read(const std::vector<std::string>& names);
+    const Tenant* tenant_before(const std::string& name) const;
+    /// Logs a problem once, for as long as it stays.
+    void complain(const std::string& problem);
+
+    const std::string origin;
+    const std::string path;
+    mutable std::mutex mutex;
+    /// The mutex guards them, but only `check` changes them, so it reads them without the mutex.
+    Tenants tenants;
+    /// The problems of the last check and of this one; used by `check` only.
+    std::vector<std::string> before;
+    std::vector<std::string> now;
+};
+
+void TenantDirectory::State::complain(const std::string& problem) {
+    now.push_back(problem);
+    if (std::find(before.begin(), before.end(), problem) != before.end()) return;
+    log::warning(
+        "secret.not_read", {{"reason", problem}, {"effect", "the secrets before it still hold"}});
+}
+
+const Tenant* TenantDirectory::State::tenant_before(const std::string& name) const {
+    const auto& all = tenants.all();
+    const auto found = std::find_if(
+        all.begin(), all.end(), [&](const Tenant& tenant) { return tenant.name == name; });
+    return found == all.end() ? nullptr : &*found;
+}
+
+std::vector<Tenant> TenantDirectory::State::read(const std::vector<std::string>& names) {
+    std::vector<Tenant> all;
+    for (const auto& name : names) {
+        const auto* earlier = tenant_before(name);
+        auto source = read_secret_file(origin, path + '/' + name);
+        if (source) {
+            all.push_back({name, std::move(*source)});
+        } else {
+            complain(source.error().context);
+            if (earlier != nullptr) all.push_back(*earlier);
+        }
+    }
+    return all;
+}
+
+void TenantDirectory::State::check() {
+    before = std::exchange(now, {});
+    const auto names = tenant_directory::names_in(origin, path);
+    if (!names) return complain(names.error().context);
+    auto found = read(*names);
+    std::sort(found.begin(), found.end(), [](const Tenant& a, const Tenant& b) {
+        return a.name < b.name;
+    });
+    if (found == tenants.all()) return;
+    auto made = Tenants::of(std::move(found));
+    if (!made) return complain(tenant_directory::wrong(origin, path, made.error().context).context);
+    {
+        const std::lock_guard lock(mutex);
+        tenants = std::move(*made);
+    }
+    log::info("security.tenants_changed", {{"count", tenants.all().size()}, {"folder", path}});
+}
+
+TenantDirectory::TenantDirectory(TenantFolder folder, Duration interval)
+    : state_(std::make_shared<State>(std::move(folder))),
+      watch_([state = state_] { state->check(); }, interval) {}
+
+std::optional<Tenants::Found> TenantDirectory::find_control_key(std::string_view identity) const {
+    const std::lock_guard lock(state_->mutex);
+    return state_->tenants.find_control_key(identity);
+}
+
+std::optional<std::string> TenantDirectory::find_tenant_of_token(std::string_view token) const {
+    const std::lock_guard lock(state_->mutex);
+    return state_->tenants.find_tenant_of_token(token);
+}
+
+}  // namespace ddprun::tls

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/tls/file_watch.hpp"
+#include "rendezvous/tls/tenants.hpp"
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// A folder with a file for each tenant: the file's name is the tenant's, the content and the rules
+/// are those of a secret file (docs/secrets.md). Shells.
+namespace ddprun::tls {
+
+/// A folder that was read whole.
+struct TenantFolder {
+    std::string origin;  ///< for messages: "--secret-dir"
+    std::string path;
+    Tenants tenants;
+};
+
+/// Names that begin with a dot are left out, since Kubernetes has its own files under such names.
+/// Every other file must be a tenant's; there must be one at least, and at most
+/// `limits::max_tenants`. The context of a failure is "ORIGIN: 'PATH': what is wrong".
+Result<TenantFolder> read_tenant_folder(const std::string& origin, const std::string& path);
+
+/// The tenants that are valid now. Once each interval the folder is read again: a new file is a new
+/// tenant, a file that is gone is a tenant no more, and a file that has changed is read again. One
+/// that cannot be read then leaves its tenant's earlier secrets valid, a folder that cannot be read
+/// leaves all, and that is logged once (`secret.not_read`). Any thread.
+/// Requires: `check_openssl` succeeded.
+class TenantDirectory {
+public:
+    explicit TenantDirectory(TenantFolder folder, Duration interval = std::chrono::seconds{1});
+
+    std::optional<Tenants::Found> find_control_key(std::string_view identity) const;
+    std::optional<std::string> find_tenant_of_token(std::string_view token) const;
+
+private:
+    struct State;
+
+    /// Shared with a check that may outlast this object.
+    std::shared_ptr<State> state_;
+    FileWatch watch_;
+};
+
+}  // namespace ddprun::tls

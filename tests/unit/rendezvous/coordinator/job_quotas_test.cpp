@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/job_quotas.hpp"
+
+#include "rendezvous/base/limits.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <string>
+
+using namespace ddprun;
+using namespace ddprun::coordinator;
+
+TEST_CASE("no tenant and no address uses up the jobs of a server") {
+    JobQuotas quotas;
+    const auto address = [](std::size_t number) { return "10.0.0." + std::to_string(number); };
+    for (std::size_t i = 0; i < limits::max_jobs_per_tenant; ++i)
+        quotas.add({address(i), "blue"});
+    const JobQuotas::Owner blue{"10.1.0.0", "blue"};
+    CHECK(
+        quotas.objection_to(blue) ==
+        "this server has 1000 jobs of tenant 'blue' already, and keeps no more of one tenant");
+    CHECK(quotas.objection_to({"10.1.0.0", "red"}).empty());
+    quotas.remove({address(0), "blue"});
+    CHECK(quotas.objection_to(blue).empty());
+
+    quotas.clear();
+    // Without tenants only the address counts.
+    for (std::size_t i = 0; i < limits::max_jobs_per_network; ++i)
+        quotas.add({"10.0.0.1", {}});
+    CHECK(
+        quotas.objection_to({"10.0.0.1", {}}) ==
+        "this server has 1000 jobs from 10.0.0.1 already, and keeps no more from one address");
+    CHECK(quotas.objection_to({"10.0.0.2", {}}).empty());
+    quotas.remove({"10.0.0.1", {}});
+    CHECK(quotas.objection_to({"10.0.0.1", {}}).empty());
+}
+
+TEST_CASE("all jobs of a server together are bounded") {
+    JobQuotas quotas;
+    for (std::size_t i = 0; i < limits::max_jobs_per_server; ++i)
+        quotas.add({"address " + std::to_string(i), "tenant " + std::to_string(i)});
+    CHECK(quotas.objection_to({"x", "y"}) == "this server has too many jobs: 10000");
+    quotas.remove({"address 7", "tenant 7"});
+    CHECK(quotas.objection_to({"x", "y"}).empty());
+}
