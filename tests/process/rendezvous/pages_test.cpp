@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace ddprun::server {
@@ -31,6 +32,7 @@ struct Serving {
                    now += turn_length;
                    coordinator::JobStatus job;
                    job.run_id = "job " + std::to_string(after);
+                   job.timeline.emplace();
                    page.add(job);
                    return after + 1 < count ? after + 1 : 0;
                },
@@ -44,9 +46,9 @@ struct Serving {
         boost::asio::co_spawn(io, keep(path), boost::asio::detached);
     }
     boost::asio::awaitable<void> keep(std::string path) {
-        HttpRequest request;
-        request.path = std::move(path);
-        got.push_back(co_await pages.get(request, coordinator::Scope::everything()));
+        const auto head = read_http_head("GET " + path + " HTTP/1.1\r\n\r\n");
+        got.push_back(co_await pages.get(
+            std::get<HttpRequest>(head), coordinator::Scope::everything()));
     }
     /// Simulates other work of the thread: one task in each round of its queue, while pages are
     /// made.
@@ -105,6 +107,22 @@ TEST_CASE("a page that took long is made again after a while, one that did not e
     // A page of few jobs with many nodes each.
     CHECK(turns_of_two(1, Duration{}, std::chrono::milliseconds{2}) == 1);
     CHECK(turns_of_two(1, std::chrono::milliseconds{40}, std::chrono::milliseconds{2}) == 2);
+}
+
+TEST_CASE("a timeline is made once per second, and the one of another job or round besides") {
+    Serving server(1);
+    const auto turns_after = [&](const std::string& path) {
+        server.io.restart();
+        server.ask(path);
+        server.io.run();
+        return server.turns;
+    };
+    CHECK(turns_after("/timeline?job=a") == 1);
+    CHECK(turns_after("/timeline?job=a") == 1);
+    CHECK(turns_after("/timeline?job=b") == 2);
+    CHECK(turns_after("/timeline?job=a&from=5") == 3);
+    server.now += limits::page_lifetime;
+    CHECK(turns_after("/timeline?job=a") == 4);
 }
 
 TEST_CASE("so many callers are served at a time, and so many of one network") {
