@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/exit_codes.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/net/descriptors.hpp"
@@ -12,6 +13,7 @@
 #include "rendezvous/server/log_writer.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 #include "rendezvous/server/service_manager.hpp"
+#include "rendezvous/server/unproved_callers.hpp"
 #include "rendezvous/tls/secret_file.hpp"
 #include "rendezvous/tls/session.hpp"
 #include "rendezvous/tls/tenant_directory.hpp"
@@ -151,6 +153,13 @@ int run_daemon(int argc, const char* const* argv) {
     RendezvousServer server(std::move(server_options));
     if (const auto port = server.start(); !port)
         return daemon::refuse(1, daemon::describe(port.error(), options.port, activation));
+    if (has_secret)
+        log::info(
+            "security.bounds",
+            {{"callers", limits::max_unproved_callers},
+             {"callers_of_one_address", limits::max_unproved_callers_per_network},
+             {"handshakes", limits::max_tls_handshakes},
+             {"most_mib", most_unproved_bytes / (1024 * 1024)}});
     if (!has_secret && !options.is_insecure && daemon::is_beyond_loopback(options))
         log::warning(
             "security.none",

@@ -16,6 +16,7 @@
 #include "rendezvous/server/rejections.hpp"
 #include "rendezvous/server/sniff.hpp"
 #include "rendezvous/server/store_thread.hpp"
+#include "rendezvous/server/unproved_callers.hpp"
 #include "rendezvous/tls/session.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -75,9 +76,14 @@ private:
     void warn_of_small_backlog(net::Tcp::acceptor& acceptor) const;
     void run();
     /// Runs a conversation that a drain waits for.
-    void attend(boost::asio::awaitable<void> conversation);
-    boost::asio::awaitable<void> receive(net::Tcp::socket socket, int round);
-    void dispatch(net::Tcp::socket socket, int round, Caller caller, std::string first_bytes);
+    using Place = std::shared_ptr<UnprovedPlace>;
+
+    void accept(net::Tcp::socket socket);
+    /// The place is held until the conversation ends.
+    void attend(boost::asio::awaitable<void> conversation, Place place = nullptr);
+    boost::asio::awaitable<void> receive(net::Tcp::socket socket, int round, Place place);
+    void dispatch(
+        net::Tcp::socket socket, int round, Caller caller, std::string first_bytes, Place place);
     bool start_store();
     void reject(const std::string& peer, std::string_view reason);
     void begin_round();
@@ -108,6 +114,7 @@ private:
     int round_ = 0;
     std::vector<std::shared_ptr<Listener>> listeners_;
     Pages pages_;
+    std::shared_ptr<UnprovedCallers> unproved_ = std::make_shared<UnprovedCallers>();
     Rejections rejections_;
     std::uint64_t control_count_ = 0;
     std::uint64_t store_count_ = 0;
@@ -219,10 +226,7 @@ Result<std::uint16_t> RendezvousServer::Core::serve(Result<net::Tcp::acceptor> a
         options_.hosted_run_id ? Listener::Callers::own_user_on_loopback : Listener::Callers::any;
     listeners_.push_back(std::make_shared<Listener>(
         std::move(*acceptor),
-        [this](net::Tcp::socket socket) {
-            net::prepare(socket);
-            attend(receive(std::move(socket), round_));
-        },
+        [this](net::Tcp::socket socket) { accept(std::move(socket)); },
         callers));
     listeners_.back()->start();
     return bound.port();
@@ -243,12 +247,27 @@ void RendezvousServer::Core::warn_of_small_backlog(net::Tcp::acceptor& acceptor)
           "net.core.somaxconn"}});
 }
 
-void RendezvousServer::Core::attend(boost::asio::awaitable<void> conversation) {
+/// Without a secret every caller is a member; and the clients of a round's store are many and
+/// brief.
+void RendezvousServer::Core::accept(net::Tcp::socket socket) {
+    net::prepare(socket);
+    Place place;
+    if (control_.has_secret() && !options_.has_store_of_round) {
+        auto network = net::peer_network(socket);
+        if (const auto objection = unproved_->objection_to(network); !objection.empty())
+            return reject(net::peer_name(socket), objection);
+        place = std::make_shared<UnprovedPlace>(unproved_, std::move(network));
+    }
+    attend(receive(std::move(socket), round_, place), place);
+}
+
+void RendezvousServer::Core::attend(boost::asio::awaitable<void> conversation, Place place) {
     ++caller_count_;
-    boost::asio::co_spawn(io_, std::move(conversation), [this](const std::exception_ptr&) {
-        --caller_count_;
-        end_drain_if_empty();
-    });
+    boost::asio::co_spawn(
+        io_, std::move(conversation), [this, place = std::move(place)](const std::exception_ptr&) {
+            --caller_count_;
+            end_drain_if_empty();
+        });
 }
 
 void RendezvousServer::Core::interrupt(
@@ -273,7 +292,8 @@ void RendezvousServer::Core::report_if_idle() {
     boost::asio::post(io_, [this] { control_.report_if_idle(); });
 }
 
-boost::asio::awaitable<void> RendezvousServer::Core::receive(net::Tcp::socket socket, int round) {
+boost::asio::awaitable<void> RendezvousServer::Core::receive(
+    net::Tcp::socket socket, int round, Place place) {
     const auto peer = net::peer_name(socket);
     std::string bytes;
     auto caller = Caller::need_more;
@@ -293,11 +313,11 @@ boost::asio::awaitable<void> RendezvousServer::Core::receive(net::Tcp::socket so
             caller = sniff(bytes, options_.accepted);
         }
     }
-    dispatch(std::move(socket), round, caller, std::move(bytes));
+    dispatch(std::move(socket), round, caller, std::move(bytes), std::move(place));
 }
 
 void RendezvousServer::Core::dispatch(
-    net::Tcp::socket socket, int round, Caller caller, std::string first_bytes) {
+    net::Tcp::socket socket, int round, Caller caller, std::string first_bytes, Place place) {
     switch (caller) {
         case Caller::control:
             if (drain_) return;
@@ -315,7 +335,8 @@ void RendezvousServer::Core::dispatch(
         case Caller::http:
             ++http_count_;
             return attend(
-                serve_http(std::move(socket), std::move(first_bytes), pages_, control_.secrets()));
+                serve_http(std::move(socket), std::move(first_bytes), pages_, control_.secrets()),
+                std::move(place));
         case Caller::tls:
             if (drain_) return;
             if (!control_.has_secret()) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One daemon with several tenants.
+#include "rendezvous/net/descriptors.hpp"
 #include "tests/process/ddprun/http_get.hpp"
 #include "tests/process/ddprun/job.hpp"
 #include "tests/process/support/raw_client.hpp"
@@ -10,6 +11,7 @@
 
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -184,6 +186,8 @@ TEST_CASE("a thousand callers of one address that prove nothing keep no member f
     const Tenants tenants;
     auto daemon = tenants.start_daemon();
     const auto port = daemon.wait_for_number("port=");
+    CHECK(contains(daemon.wait_for_line("security.bounds"), "most_mib=288"));
+    net::prepare_descriptors();
     std::vector<std::unique_ptr<RawClient>> callers;
     for (std::size_t i = 0; i < 1'000; ++i) {
         callers.push_back(std::make_unique<RawClient>(static_cast<std::uint16_t>(port)));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Callers of all kinds on the rendezvous port. The server runs in this process.
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/interfaces.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <future>
 #include <memory>
@@ -25,6 +27,7 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace ddprun::test {
 namespace {
@@ -141,6 +144,27 @@ TEST_CASE("garbage on the rendezvous port is closed and counted, and nothing els
 
     CHECK(served.metric("ddprun_rejected_total") == std::to_string(garbage.size()));
     CHECK(served.get("/healthz").starts_with("HTTP/1.1 200 OK\r\n"));
+}
+
+TEST_CASE("a server with a secret keeps so many silent callers of one address, and no more") {
+    net::prepare_descriptors();
+    RendezvousServer server(
+        {.listen = {ListenOn::Scope::loopback, "", 0},
+         .handshake_timeout = 1h,
+         .secrets = tls::SecretSource{"test", {}, {tls::Secret{std::string(43, 'A')}}}});
+    const auto port = *server.start();
+    std::vector<std::unique_ptr<RawClient>> callers;
+    for (std::size_t i = 0; i < limits::max_unproved_callers_per_network; ++i)
+        callers.push_back(std::make_unique<RawClient>(port));
+    // Without the bound it would be silent for an hour.
+    CHECK(RawClient(port).hear_to_the_end().empty());
+    callers.clear();
+    CHECK(holds_within(fact_timeout, [&] {
+        return RawClient(port)
+            .say("GET /healthz HTTP/1.1\r\n\r\n")
+            .hear_to_the_end()
+            .starts_with("HTTP/1.1 200");
+    }));
 }
 
 TEST_CASE("a caller that goes before it has sent anything is no event") {
