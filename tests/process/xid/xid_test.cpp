@@ -2,6 +2,7 @@
 // What ddprun does about errors of GPUs in the kernel's log. The log is a FIFO, and the driver's
 // files and devices are plain ones, in mounts that only the program under test has.
 #include "agent/process/descendants.hpp"
+#include "agent/process/proc_files.hpp"
 #include "tests/process/ddprun/job.hpp"
 #include "tests/process/support/mount_namespace.hpp"
 #include "tests/process/support/skip.hpp"
@@ -191,6 +192,20 @@ TEST_CASE("a GPU that only a descendant of a worker has open is the worker's") {
     machine.write_xid(first_gpu, "79, GPU has fallen off the bus.");
     CHECK(job.wait_for_code() == 89);
     CHECK(no_descendants_left());
+}
+
+TEST_CASE("a worker that the driver names is blamed, though its device is not open any more") {
+    if (const auto reason = Machine::why_not(); !reason.empty()) return skip(reason);
+    if (!has_machine_pids()) return skip_even_as_root("the kernel has other process numbers");
+    Machine machine;
+    auto job = machine.run({"--nproc-per-node=1"}, "echo pid $$\nexec tail -f /dev/null");
+    const int pid = job.wait_for_number("pid ");
+    machine.write_xid(first_gpu, "79, pid=1, name=other, GPU has fallen off the bus.");
+    job.wait_for_line("gpu.failed.*no worker here uses this GPU");
+    machine.write_xid(
+        second_gpu, "119, pid=" + std::to_string(pid) + ", name=python, Timeout after 6s");
+    CHECK(job.wait_for_code() == 89);
+    CHECK(contains(job.err(), "Xid 119: Timeout after 6s"));
 }
 
 TEST_CASE("a flood of other lines delays an error of a GPU, and hides none") {
