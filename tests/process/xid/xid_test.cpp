@@ -173,7 +173,8 @@ TEST_CASE("errors of GPUs that no worker of this node uses change nothing") {
     auto job = machine.run(
         {"--nproc-per-node=1"}, "exec 9</dev/nvidia0\necho ready\nread line <" + go + "\nexit 0");
     wait_until_ready(job, 1);
-    machine.write_xid(second_gpu, "79, pid='<unknown>', name=<unknown>, GPU has fallen off");
+    machine.write_xid(
+        second_gpu, "79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.");
     job.wait_for_line("gpu.failed.*Xid 79.*no worker here uses this GPU");
     machine.write_xid("0000:99:00", "31, pid='<unknown>', name=<unknown>, MMU Fault");
     job.wait_for_line("gpu.failed.*0000:99:00.*no worker here uses this GPU");
