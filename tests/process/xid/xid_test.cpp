@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -25,6 +26,9 @@ using namespace ddprun::test;
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Of each one: a read of a FIFO may take several, and would cut those of other lengths.
+constexpr std::size_t record_bytes = 256;
 
 const std::string first_gpu = "0000:3b:00";
 const std::string second_gpu = "0000:5e:00";
@@ -70,7 +74,11 @@ public:
                 options + Words{"--no-python", script}};
     }
     void write_line(const std::string& message) {
-        const auto record = "4," + std::to_string(++sequence_) + ",99,-;" + message + "\n";
+        const auto begin = "4," + std::to_string(++sequence_) + ",99,-,caller=";
+        const auto end = ";" + message + "\n";
+        REQUIRE(begin.size() + end.size() <= record_bytes);
+        const auto record =
+            begin + std::string(record_bytes - begin.size() - end.size(), '0') + end;
         REQUIRE(::write(log_, record.data(), record.size()) == static_cast<ssize_t>(record.size()));
     }
     void write_xid(const std::string& gpu, const std::string& rest) {
