@@ -40,6 +40,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -50,6 +51,8 @@
 
 namespace ddprun::agent {
 namespace {
+
+constexpr std::size_t max_early_xids = 64;
 
 /// The shell of one Agent machine: performs its effects on the agent's thread and passes the
 /// results to it.
@@ -97,6 +100,8 @@ private:
     GpuErrors gpu_errors_{io_, [this](health::XidLine line) { find_users(std::move(line)); }};
     StepFinder step_finder_;
     WorkerProcesses workers_;
+    /// Errors of GPUs that came while workers were being started.
+    std::vector<health::XidLine> early_xids_;
     PeerCalls peer_calls_;
     RendezvousAccess rendezvous_;
     std::unique_ptr<net::Driver<Agent>> driver_;
@@ -356,11 +361,16 @@ void AgentRunner::find_users(health::XidLine line) {
     const auto* group = driver_->machine().group();
     std::optional<int> round;
     std::vector<GpuUser> workers;
+    bool is_starting = false;
     if (group != nullptr) round = round_.number();
     for (int rank = 0; group != nullptr && rank < group->size(); ++rank) {
         const auto& worker = group->worker(rank);
         workers.push_back({rank, worker.pid(), worker.exit().has_value()});
+        is_starting |= worker.pid() == 0 && !worker.exit();
     }
+    // A worker may run before its start is known here.
+    if (is_starting && early_xids_.size() < max_early_xids)
+        return early_xids_.push_back(std::move(line));
     look([round, line = std::move(line), workers = std::move(workers)] {
         return Agent::XidSeen{round, line, users_of_gpu(line, workers)};
     });
@@ -416,6 +426,8 @@ void AgentRunner::post_worker_event(Agent::Event event) {
         events_->worker_started(spawned->local_rank, spawned->pid, driver_->now());
     }
     post(std::move(event));
+    for (auto& line : std::exchange(early_xids_, {}))
+        find_users(std::move(line));
 }
 
 void AgentRunner::clean_up(int round) {

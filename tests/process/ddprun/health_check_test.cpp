@@ -122,6 +122,16 @@ TEST_CASE(
     CHECK(no_descendants_left());
 }
 
+TEST_CASE("with --health-strict a check without an answer makes the node unfit") {
+    auto failing = start("echo no driver; exit 5", {"--health-strict", "true"});
+    CHECK(failing.wait_for_code() == 89);
+    CHECK(contains(failing.err(), "is unfit: --health-strict: the command exited with code 5"));
+    auto hanging = start("tail -f /dev/null", {"--health-strict", "--health-timeout=1s", "true"});
+    CHECK(hanging.wait_for_code() == 89);
+    CHECK(contains(hanging.err(), "no answer within 1"));
+    CHECK(no_descendants_left());
+}
+
 TEST_CASE("a signal during the check ends the node and the check") {
     const TempDir dir;
     const auto begun = (dir / "begun").string();

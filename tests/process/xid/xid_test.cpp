@@ -2,6 +2,7 @@
 // What ddprun does about errors of GPUs in the kernel's log. The log is a FIFO, and the driver's
 // files and devices are plain ones, in mounts that only the program under test has.
 #include "agent/process/descendants.hpp"
+#include "agent/process/proc_files.hpp"
 #include "tests/process/ddprun/job.hpp"
 #include "tests/process/support/mount_namespace.hpp"
 #include "tests/process/support/skip.hpp"
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -24,6 +26,9 @@ using namespace ddprun::test;
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Of each one: a read of a FIFO may take several, and would cut those of other lengths.
+constexpr std::size_t record_bytes = 256;
 
 const std::string first_gpu = "0000:3b:00";
 const std::string second_gpu = "0000:5e:00";
@@ -69,7 +74,11 @@ public:
                 options + Words{"--no-python", script}};
     }
     void write_line(const std::string& message) {
-        const auto record = "4," + std::to_string(++sequence_) + ",99,-;" + message + "\n";
+        const auto begin = "4," + std::to_string(++sequence_) + ",99,-,caller=";
+        const auto end = ";" + message + "\n";
+        REQUIRE(begin.size() + end.size() <= record_bytes);
+        const auto record =
+            begin + std::string(record_bytes - begin.size() - end.size(), '0') + end;
         REQUIRE(::write(log_, record.data(), record.size()) == static_cast<ssize_t>(record.size()));
     }
     void write_xid(const std::string& gpu, const std::string& rest) {
@@ -172,7 +181,8 @@ TEST_CASE("errors of GPUs that no worker of this node uses change nothing") {
     auto job = machine.run(
         {"--nproc-per-node=1"}, "exec 9</dev/nvidia0\necho ready\nread line <" + go + "\nexit 0");
     wait_until_ready(job, 1);
-    machine.write_xid(second_gpu, "79, pid='<unknown>', name=<unknown>, GPU has fallen off");
+    machine.write_xid(
+        second_gpu, "79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.");
     job.wait_for_line("gpu.failed.*Xid 79.*no worker here uses this GPU");
     machine.write_xid("0000:99:00", "31, pid='<unknown>', name=<unknown>, MMU Fault");
     job.wait_for_line("gpu.failed.*0000:99:00.*no worker here uses this GPU");
@@ -191,6 +201,20 @@ TEST_CASE("a GPU that only a descendant of a worker has open is the worker's") {
     machine.write_xid(first_gpu, "79, GPU has fallen off the bus.");
     CHECK(job.wait_for_code() == 89);
     CHECK(no_descendants_left());
+}
+
+TEST_CASE("a worker that the driver names is blamed, though its device is not open any more") {
+    if (const auto reason = Machine::why_not(); !reason.empty()) return skip(reason);
+    if (!has_machine_pids()) return skip_even_as_root("the kernel has other process numbers");
+    Machine machine;
+    auto job = machine.run({"--nproc-per-node=1"}, "echo pid $$\nexec tail -f /dev/null");
+    const int pid = job.wait_for_number("pid ");
+    machine.write_xid(first_gpu, "79, pid=1, name=other, GPU has fallen off the bus.");
+    job.wait_for_line("gpu.failed.*no worker here uses this GPU");
+    machine.write_xid(
+        second_gpu, "119, pid=" + std::to_string(pid) + ", name=python, Timeout after 6s");
+    CHECK(job.wait_for_code() == 89);
+    CHECK(contains(job.err(), "Xid 119: Timeout after 6s"));
 }
 
 TEST_CASE("a flood of other lines delays an error of a GPU, and hides none") {

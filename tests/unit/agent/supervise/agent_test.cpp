@@ -1410,8 +1410,8 @@ TEST_CASE("every event has an answer in every phase of an agent") {
             A::UndrainCommanded{2, {"b"}, "ddprunctl"},
             A::HealthChecked{A::HealthChecked::Answer::unfit, "ECC errors"},
             A::XidSeen{0, {"0000:3b:00", 31, std::nullopt, "MMU Fault"}, {1}},
-            A::XidSeen{0, {"0000:3b:00", 79, std::nullopt, "fallen off"}, {1}},
-            A::XidSeen{std::nullopt, {"0000:3b:00", 79, std::nullopt, "fallen off"}, {}},
+            A::XidSeen{0, {"0000:3b:00", 79, std::nullopt, "GPU lost"}, {1}},
+            A::XidSeen{std::nullopt, {"0000:3b:00", 79, std::nullopt, "GPU lost"}, {}},
             A::DeadlinePassed{}};
     };
     // With a sanitizer each event is tried as the first and as the second one, in other builds

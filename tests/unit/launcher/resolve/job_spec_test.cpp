@@ -117,8 +117,11 @@ TEST_CASE("each wrong value is named as it was given, with what is accepted") {
         {"--topology=env:RACK", "--topology: 'env:RACK': the variable RACK has no value here"},
         {"--topology=file:racks", "--topology: 'file:racks': the file cannot be read"},
         {"--max-losses=-1", "--max-losses: '-1': accepted are 0 to 1000000"},
+        {"--xid=always", "--xid: 'always': accepted are auto and ignore"},
+        {"--health-strict", "--health-strict: '1': needs --health-check: nothing is checked"},
         {"--max-losses=some", "--max-losses: 'some': accepted are 0 to 1000000"},
-        {"--role=" + std::string(256, 'r'), "--role: '" + std::string(256, 'r') + "': accepted are"},
+        {"--role=" + std::string(256, 'r'),
+         "--role: '" + std::string(256, 'r') + "': accepted are"},
         {"--local-addr=10.99.0.0/16", "--local-addr: '10.99.0.0/16': no interface"},
     };
     for (const auto& row : rows) {
@@ -131,6 +134,16 @@ TEST_CASE("each wrong value is named as it was given, with what is accepted") {
         "--node-unit: '2': with static rendezvous all nodes must come, and 2:6+1 (--nnodes, "
         "--node-unit) leaves some out; give a number of nodes that is a multiple of it, or "
         "--rdzv-backend=c10d");
+}
+
+TEST_CASE("errors of GPUs are looked for, and a check may be strict") {
+    const auto usual = spec_of({"--health-check=true"});
+    CHECK(usual.follows_xids.value);
+    CHECK_FALSE(usual.is_health_strict.value);
+    const auto other = spec_of({"--health-check=true", "--health-strict", "--xid=ignore"});
+    CHECK_FALSE(other.follows_xids.value);
+    CHECK(other.is_health_strict.value);
+    CHECK(other.is_health_strict.origin == "--health-strict");
 }
 
 TEST_CASE("of two mistakes torch's first is named") {
