@@ -467,4 +467,29 @@ TEST_CASE(
 }
 
 }  // namespace
+TEST_CASE("jobs of one id and two tenants are apart on each page") {
+    Shown shown;
+    for (const std::string tenant : {"blue", "red"}) {
+        coordinator::JobStatus job;
+        job.run_id = "train";
+        job.tenant = tenant;
+        job.state = "running";
+        shown.jobs.push_back(job);
+    }
+    const auto metrics = answer(get("/metrics"), shown).body;
+    const auto status = answer(get("/status"), shown).body;
+    for (const std::string tenant : {"blue", "red"}) {
+        CHECK(
+            metrics.find("ddprun_hangs_total{job=\"train\",tenant=\"" + tenant + "\"} 0\n") !=
+            std::string::npos);
+        CHECK(status.find("\"tenant\": \"" + tenant + "\"") != std::string::npos);
+    }
+    CHECK(metrics.find("ddprun_jobs_left_out 0\n") != std::string::npos);
+    // A server without tenants has no such field.
+    shown.jobs.front().tenant.clear();
+    shown.jobs.pop_back();
+    CHECK(answer(get("/metrics"), shown).body.find("tenant") == std::string::npos);
+    CHECK(answer(get("/status"), shown).body.find("tenant") == std::string::npos);
+}
+
 }  // namespace ddprun::server
