@@ -239,4 +239,6 @@ function choose(job) {
 }
 
 document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
-poll();
+// The first paint does not wait for data; a hidden page has no frames.
+if (document.hidden) poll();
+else requestAnimationFrame(() => setTimeout(poll));

@@ -117,7 +117,7 @@ TEST_CASE("the timeline has each round's part of the time, and why it ended") {
     CHECK(shown(rounds[0].begin) == "forming 1 s");
     CHECK(shown(rounds[0].spent()) == "productive 4 s, first_step 1 s, starting 2 s, draining 1 s");
     CHECK(rounds[0].end.value().what.kind == control::Cause::Kind::worker_failed);
-    CHECK(rounds[0].end.value().what.root_cause == job.status().round_because);
+    CHECK(rounds[0].end.value().what.root_cause == "rank 0 on a: exited with code 7");
     CHECK(rounds[1].number == 1);
     CHECK(rounds[1].begin == rounds[0].end.value().totals);
     CHECK(shown(rounds[1].spent()) == "productive 1 s, first_step 2 s");
