@@ -225,7 +225,7 @@ TEST_CASE("with --health-strict a check without an answer makes the node unfit")
     config.is_health_strict = true;
     Story story(config);
     story.is(A::Began{});
-    story.is(A::HealthChecked{Answer::unknown, "no answer within 60 s"});
+    story.is(A::HealthChecked{HealthAnswer::unknown, "no answer within 60 s"});
     CHECK(story.report().exit_code == 89);
     CHECK(story.report().reason == "here is unfit: --health-strict: no answer within 60 s");
 }
@@ -235,7 +235,7 @@ TEST_CASE("with --health-strict a command that does not exist is still refused a
     config.is_health_strict = true;
     Story story(config);
     story.is(A::Began{});
-    story.is(A::HealthChecked{Answer::not_run, "the command exited with code 127"});
+    story.is(A::HealthChecked{HealthAnswer::not_run, "the command exited with code 127"});
     CHECK(story.report().exit_code == 83);
 }
 
@@ -330,7 +330,7 @@ TEST_CASE("after the error of a GPU the check has the reason xid") {
     story.is(an_xid(restart_xid, {1}));
     end_with_failure(story);
     CHECK(story.asked_for<A::CheckHealth>() == std::vector{A::CheckHealth{Reason::xid}});
-    story.is(A::HealthChecked{Answer::fit, ""});
+    story.is(A::HealthChecked{HealthAnswer::fit, ""});
     CHECK(story.said<ctl::Ready>().size() == 1);
 }
 
@@ -338,7 +338,7 @@ TEST_CASE("an error that is found when its round is over kills no worker of the 
     Story story(checked());
     run_workers(story);
     end_with_failure(story);
-    story.is(A::HealthChecked{Answer::fit, ""});
+    story.is(A::HealthChecked{HealthAnswer::fit, ""});
     run_round(story, 1);
     story.is(an_xid(restart_xid, {1}, 0));
     story.pass(6s);
