@@ -30,7 +30,8 @@ std::string JobQuotas::objection_to(const Owner& owner) const {
     if (!owner.tenant.empty() && of_tenant >= limits::max_jobs_per_tenant)
         return "this server has " + std::to_string(of_tenant) + " jobs of tenant '" + owner.tenant +
                "' already, and keeps no more of one tenant";
-    if (of_network >= limits::max_jobs_per_network)
+    // Tenants may share an address, as behind NAT, and one must not use up the jobs of the others.
+    if (owner.tenant.empty() && of_network >= limits::max_jobs_per_network)
         return "this server has " + std::to_string(of_network) + " jobs from " + owner.network +
                " already, and keeps no more from one address";
     return {};

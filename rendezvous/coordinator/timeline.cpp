@@ -21,15 +21,6 @@ void cut(std::string& text, std::size_t most_bytes) {
 }  // namespace
 }  // namespace timeline
 
-control::Goodput Timeline::Round::spent() const {
-    control::Goodput spent;
-    if (!end) return spent;
-    // Time that was undecided at the begin may have moved to another phase.
-    for (std::size_t i = 0; i < spent.spent.size(); ++i)
-        spent.spent.at(i) = std::max(Duration{}, end->totals.spent.at(i) - begin.spent.at(i));
-    return spent;
-}
-
 bool Timeline::is_in(int number) const {
     return !rounds_.empty() && !rounds_.back().end && rounds_.back().number == number;
 }

@@ -3,6 +3,7 @@
 
 #include "rendezvous/control/causes.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -71,5 +72,15 @@ private:
     Older older_;
     std::optional<control::GoodputPhase> phase_;
 };
+
+/// In the header, since the pages of the server are built without the coordinator.
+inline control::Goodput Timeline::Round::spent() const {
+    control::Goodput spent;
+    if (!end) return spent;
+    // Time that was undecided at the begin may have moved to another phase.
+    for (std::size_t i = 0; i < spent.spent.size(); ++i)
+        spent.spent.at(i) = std::max(Duration{}, end->totals.spent.at(i) - begin.spent.at(i));
+    return spent;
+}
 
 }  // namespace ddprun::coordinator

@@ -27,6 +27,8 @@ std::optional<coordinator::Scope> readable_jobs(
     if (!secrets.is_required()) return coordinator::Scope::everything();
     // Checked first: a token limits also a caller that could read about every job.
     if (auto scope = secrets.scope_of_token(request.token)) return scope;
+    // The token of a tenant that is gone must not show the jobs of all others.
+    if (!request.token.empty()) return std::nullopt;
     error_code failed;
     const bool is_own = is_on_this_machine(caller) &&
                         names_this_machine(request.host, boost::asio::ip::host_name(failed)) &&

@@ -14,8 +14,8 @@ std::string UnprovedCallers::objection_to(const std::string& network) const {
 }
 
 void UnprovedCallers::add(const std::string& network) {
-    ++size_;
     ++of_network_[network];
+    ++size_;
 }
 
 void UnprovedCallers::remove(const std::string& network) {

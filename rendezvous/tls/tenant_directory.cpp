@@ -20,24 +20,31 @@ Failure wrong(const std::string& origin, const std::string& path, const std::str
     return {system_code(EINVAL), origin + ": '" + path + "': " + what};
 }
 
-/// The names of the tenants, or why the folder is none of tenants.
-Result<std::vector<std::string>> names_in(const std::string& origin, const std::string& path) {
+constexpr const char* bad_name =
+    "has a file whose name is no tenant's: accepted are 64 of A-Z, a-z, 0-9, -, _ and .";
+
+struct Names {
+    std::vector<std::string> tenants;
+    /// Some file has a name that no tenant may have.
+    bool has_other = false;
+};
+
+/// The names of the files in the folder.
+Result<Names> names_in(const std::string& origin, const std::string& path) {
     std::error_code ec;
-    std::vector<std::string> names;
+    Names names;
     std::filesystem::directory_iterator entry{path, ec};
     for (; !ec && entry != std::filesystem::directory_iterator{}; entry.increment(ec)) {
         auto name = entry->path().filename().string();
         if (name.starts_with('.')) continue;
-        if (!is_tenant_name(name))
-            return wrong(
-                origin,
-                path,
-                "has a file whose name is no tenant's: accepted are 64 of A-Z, a-z, 0-9, -, _ and "
-                ".");
-        if (names.size() == limits::max_tenants)
+        if (!is_tenant_name(name)) {
+            names.has_other = true;
+            continue;
+        }
+        if (names.tenants.size() == limits::max_tenants)
             return wrong(
                 origin, path, "has more than " + std::to_string(limits::max_tenants) + " files");
-        names.push_back(std::move(name));
+        names.tenants.push_back(std::move(name));
     }
     if (ec) return wrong(origin, path, ec.message());
     return names;
@@ -49,10 +56,11 @@ Result<std::vector<std::string>> names_in(const std::string& origin, const std::
 Result<TenantFolder> read_tenant_folder(const std::string& origin, const std::string& path) {
     const auto names = tenant_directory::names_in(origin, path);
     if (!names) return names.error();
-    if (names->empty())
+    if (names->has_other) return tenant_directory::wrong(origin, path, tenant_directory::bad_name);
+    if (names->tenants.empty())
         return tenant_directory::wrong(origin, path, "has no file: each tenant needs one");
     std::vector<Tenant> tenants;
-    for (const auto& name : *names) {
+    for (const auto& name : names->tenants) {
         auto source = read_secret_file(origin, path + '/' + name);
         if (!source) return source.error();
         tenants.push_back({name, std::move(*source)});
@@ -70,6 +78,7 @@ struct TenantDirectory::State {
 
     void check();
     std::vector<Tenant> read(const std::vector<std::string>& names);
+    Result<Tenants> tenants_of(std::vector<Tenant> found);
     const Tenant* tenant_before(const std::string& name) const;
     /// Logs a problem once, for as long as it stays.
     void complain(const std::string& problem);
@@ -113,17 +122,31 @@ std::vector<Tenant> TenantDirectory::State::read(const std::vector<std::string>&
     return all;
 }
 
+/// When two files have one secret, the tenants that stay keep their secrets from before, and new
+/// ones do not count. A removed tenant is gone in any case.
+Result<Tenants> TenantDirectory::State::tenants_of(std::vector<Tenant> found) {
+    std::vector<Tenant> from_before;
+    for (const auto& tenant : found)
+        if (const auto* earlier = tenant_before(tenant.name)) from_before.push_back(*earlier);
+    auto made = Tenants::of(std::move(found));
+    if (made) return made;
+    complain(tenant_directory::wrong(origin, path, made.error().context).context);
+    return Tenants::of(std::move(from_before));
+}
+
 void TenantDirectory::State::check() {
     before = std::exchange(now, {});
     const auto names = tenant_directory::names_in(origin, path);
     if (!names) return complain(names.error().context);
-    auto found = read(*names);
+    if (names->has_other)
+        complain(tenant_directory::wrong(origin, path, tenant_directory::bad_name).context);
+    auto found = read(names->tenants);
     std::sort(found.begin(), found.end(), [](const Tenant& a, const Tenant& b) {
         return a.name < b.name;
     });
     if (found == tenants.all()) return;
-    auto made = Tenants::of(std::move(found));
-    if (!made) return complain(tenant_directory::wrong(origin, path, made.error().context).context);
+    auto made = tenants_of(std::move(found));
+    if (!made || made->all() == tenants.all()) return;
     {
         const std::lock_guard lock(mutex);
         tenants = std::move(*made);

@@ -299,7 +299,7 @@ TEST_CASE("etcd by https: certificates that are renewed while the job runs are r
     auto node = start_job(dir, etcd.options({access}), until_go(dir));
     node.wait_for_line("up 1 in 0");
     etcd.kill();
-    // Another authority signs all anew, in the same files.
+    // Another authority signs all of them again, in the same files.
     const Authority new_authority{dir};
     new_authority.sign("server", "IP:127.0.0.1");
     new_authority.sign("client", "DNS:a-node");

@@ -22,6 +22,8 @@ TEST_CASE("a daemon's wrong options end it with 2, what was given, and what is a
         {{"--log-level=loud"}, "--log-level: loud: trace, debug, info, warning or error"},
         {{"--insecure", "--secret-file=/dev/null"},
          "--insecure: leave it out beside --secret-file"},
+        {{"--secret-file", ""}, "--secret-file: the path is empty"},
+        {{"--insecure", "--secret-dir", ""}, "--secret-dir: the path is empty"},
         {{"--insecure", "--secret-dir=/"}, "--insecure: leave it out beside --secret-dir"},
         {{"--secret-file=/dev/null", "--secret-dir=/"},
          "--secret-file: leave it out beside --secret-dir, whose files are the secrets"}};

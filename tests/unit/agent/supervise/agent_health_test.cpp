@@ -326,7 +326,7 @@ TEST_CASE("an error of a GPU that no worker here uses is information only") {
 
 TEST_CASE("after the error of a GPU the check has the reason xid") {
     Story story(checked());
-    run_workers(story);
+    join_and_run(story);
     story.is(an_xid(restart_xid, {1}));
     end_with_failure(story);
     CHECK(story.asked_for<A::CheckHealth>() == std::vector{A::CheckHealth{Reason::xid}});
@@ -336,7 +336,7 @@ TEST_CASE("after the error of a GPU the check has the reason xid") {
 
 TEST_CASE("an error that is found when its round is over kills no worker of the next one") {
     Story story(checked());
-    run_workers(story);
+    join_and_run(story);
     end_with_failure(story);
     story.is(A::HealthChecked{HealthAnswer::fit, ""});
     run_round(story, 1);

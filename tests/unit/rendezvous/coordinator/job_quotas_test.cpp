@@ -24,6 +24,11 @@ TEST_CASE("no tenant and no address uses up the jobs of a server") {
     quotas.remove({address(0), "blue"});
     CHECK(quotas.objection_to(blue).empty());
 
+    // Tenants behind one address do not share its quota.
+    for (std::size_t i = 0; i < limits::max_jobs_per_tenant; ++i)
+        quotas.add({"10.2.0.0", "green"});
+    CHECK(quotas.objection_to({"10.2.0.0", "red"}).empty());
+
     quotas.clear();
     // Without tenants only the address counts.
     for (std::size_t i = 0; i < limits::max_jobs_per_network; ++i)
