@@ -431,6 +431,7 @@ void AgentRunner::post_worker_event(Agent::Event event) {
 }
 
 void AgentRunner::clean_up(int round) {
+    early_xids_.clear();
     workers_.forget();
     channels_.end_round();
     events_->round_left(driver_->now());

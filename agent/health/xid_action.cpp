@@ -10,6 +10,8 @@ namespace ddprun::agent::health {
 namespace {
 
 constexpr std::array restart_codes{13, 31, 69, 94};
+/// Of these, the one that the memory of the GPU causes, and not the program.
+constexpr int contained_memory_error = 94;
 constexpr std::array unfit_codes{
     46, 62, 64, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158};
 constexpr int recovery_action_code = 154;
@@ -44,7 +46,7 @@ XidAction action_of(const XidLine& line) {
 
 XidAction XidHistory::add(const XidLine& line, int round, Instant now) {
     const auto action = action_of(line);
-    if (action != XidAction::restart) return action;
+    if (action != XidAction::restart || line.code != contained_memory_error) return action;
     auto& restarts = restarts_[line.gpu];
     std::erase_if(restarts, [now](const Restart& one) { return now - one.at >= restart_window; });
     if (restarts.empty() || restarts.back().round != round) restarts.push_back({round, now});

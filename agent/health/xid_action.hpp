@@ -24,8 +24,9 @@ enum class XidAction : std::uint8_t {
 /// By NVIDIA's catalogue of Xids. That of Xid 154, the driver's own verdict, is in its text.
 XidAction action_of(const XidLine& line);
 
-/// The restarts that GPUs of this node have cost. A GPU that costs the third one within 24 hours is
-/// worn out: the node is unfit.
+/// The restarts that errors of GPUs' memory have cost on this node (Xid 94). A GPU that costs the
+/// third one within 24 hours is worn out: the node is unfit. Errors that a program's own mistake
+/// may cause do not count.
 class XidHistory {
 public:
     /// Several lines of one round are one restart.

@@ -84,10 +84,9 @@ void Election::perform(Lease::Effect& effect) {
 }
 
 void Election::ask(Lease::Ask ask) {
-    auto what = ask.what;
-    etcd_.ask(std::move(what), [this, ask = std::move(ask)](Result<std::string> body) mutable {
-        if (!body && may_read_access()) return read_access_and_repeat(std::move(ask), body.error());
-        driver_.post(Lease::Answered{ask.request, std::move(body)});
+    etcd_.ask(std::move(ask.what), [this, id = ask.request](Result<std::string> body) {
+        if (!body && may_read_access()) read_access();
+        driver_.post(Lease::Answered{id, std::move(body)});
     });
 }
 
@@ -95,25 +94,18 @@ bool Election::may_read_access() const {
     return files_ && !is_reading_ && driver_.now() >= may_read_access_at_;
 }
 
-/// The certificates or the password may have been renewed since they were read, so that etcd
-/// accepts the old ones no more, or has a certificate of another authority.
-void Election::read_access_and_repeat(Lease::Ask ask, Failure failure) {
+/// The certificates or the password may have been renewed since they were read: etcd then refuses
+/// the old ones, or has a certificate of another authority. The next request uses the new ones.
+void Election::read_access() {
     is_reading_ = true;
-    files_->post(
-        [this, read = read_access_, ask = std::move(ask), failure = std::move(failure)]()
-            -> BlockingThread::Answer {
-            return [this, access = read(), ask, failure]() mutable {
-                is_reading_ = false;
-                may_read_access_at_ = driver_.now() + read_access_interval;
-                if (access) {
-                    etcd_.use(std::move(*access));
-                    return this->ask(std::move(ask));
-                }
-                log::warning(
-                    "rendezvous.etcd_files_not_read", {{"reason", access.error().context}});
-                driver_.post(Lease::Answered{ask.request, std::move(failure)});
-            };
-        });
+    files_->post([this, read = read_access_]() -> BlockingThread::Answer {
+        return [this, access = read()]() mutable {
+            is_reading_ = false;
+            may_read_access_at_ = driver_.now() + read_access_interval;
+            if (access) return etcd_.use(std::move(*access));
+            log::warning("rendezvous.etcd_files_not_read", {{"reason", access.error().context}});
+        };
+    });
 }
 
 /// Logs a change of the leader; the first leader of a job is not logged.

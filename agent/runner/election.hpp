@@ -63,7 +63,7 @@ private:
     void perform(Lease::Effect& effect);
     void ask(Lease::Ask ask);
     bool may_read_access() const;
-    void read_access_and_repeat(Lease::Ask ask, Failure failure);
+    void read_access();
     void note_leader(const std::string& endpoint, std::uint64_t epoch);
 
     Hooks hooks_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/runner/gpu_devices.hpp"
 
+#include "agent/health/xid_action.hpp"
 #include "agent/process/proc_files.hpp"
 #include "rendezvous/base/limits.hpp"
 
@@ -44,19 +45,30 @@ std::optional<std::string> device_of(const std::string& gpu) {
     return std::nullopt;
 }
 
-/// Looks for an open device, at no more than limits::max_inspected_descriptors for all workers.
-class DeviceSearch {
+/// How the processes of one worker are connected with an error.
+struct Use {
+    bool is_named = false;
+    bool has_device = false;
+};
+
+/// Looks for a process and an open device, at no more than limits::max_inspected_descriptors for
+/// all workers.
+class UseSearch {
 public:
-    explicit DeviceSearch(std::string device) : device_(std::move(device)) {}
+    UseSearch(std::string device, std::optional<int> named)
+        : device_(std::move(device)),
+          named_(named) {}
 
     /// `pids`: the leader and the orphans of its session.
-    bool is_open_in(std::vector<int> pids) {
+    Use in(std::vector<int> pids) {
+        Use use;
         for (std::size_t i = 0; i < pids.size(); ++i) {
-            if (is_open_in(pids[i])) return true;
-            if (++inspected_ > limits::max_inspected_descriptors) return false;
+            if (++inspected_ > limits::max_inspected_descriptors) break;
+            if (pids[i] == named_) use.is_named = true;
+            if (!use.has_device && !device_.empty()) use.has_device = is_open_in(pids[i]);
             add_children(pids[i], pids);
         }
-        return false;
+        return use;
     }
 
 private:
@@ -71,6 +83,7 @@ private:
     }
 
     const std::string device_;
+    const std::optional<int> named_;
     std::size_t inspected_ = 0;
 };
 
@@ -84,18 +97,19 @@ std::vector<int> users_of_gpu(const health::XidLine& line, const std::vector<Gpu
         roots.push_back({leaders.back()});
     }
     add_orphans(leaders, roots);
-    const auto device = device_of(line.gpu);
-    DeviceSearch search(device.value_or(""));
-    const bool has_kernels_pids = has_machine_pids();
+    const auto named = has_machine_pids() ? line.pid : std::nullopt;
+    UseSearch search(device_of(line.gpu).value_or(""), named);
     std::vector<int> users;
     for (std::size_t i = 0; i < workers.size(); ++i) {
         const auto& worker = workers[i];
-        if (has_kernels_pids && line.pid && *line.pid == worker.pid && worker.pid > 0)
-            users.insert(users.begin(), worker.local_rank);
-        else if (leaders[i] > 0 && device && search.is_open_in(std::move(roots[i])))
-            users.push_back(worker.local_rank);
+        const bool was_named = named && *named == worker.pid && worker.pid > 0;
+        const auto use = leaders[i] > 0 ? search.in(std::move(roots[i])) : Use{};
+        if (was_named || use.is_named) return {worker.local_rank};
+        if (use.has_device) users.push_back(worker.local_rank);
     }
-    return users;
+    // Such an error stops the named process, which here belongs to no worker.
+    const bool is_of_one_process = health::action_of(line) == health::XidAction::restart;
+    return named && is_of_one_process ? std::vector<int>{} : users;
 }
 
 }  // namespace ddprun::agent

@@ -15,9 +15,10 @@ struct GpuUser {
 };
 
 /// The local ranks that use the GPU of this error: their processes, descendants included, have its
-/// device open, or the driver names the worker's process, which comes first then. A worker that has
-/// ended is found by that name only. Empty: it is no GPU of theirs, or the driver's files are not
-/// shown here. May block; from any thread.
+/// device open. When the driver names a process, only the worker with that process is returned, or
+/// none if the process belongs to no worker and the error stops only the named process. A worker
+/// that has ended is found by that name only. Empty: it is no GPU of theirs, or the driver's files
+/// are not shown here. May block; from any thread.
 std::vector<int> users_of_gpu(const health::XidLine& line, const std::vector<GpuUser>& workers);
 
 }  // namespace ddprun::agent

@@ -28,7 +28,7 @@ bool has_driver() {
 }
 
 int open_log() {
-    return ::open(kernel_log, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    return ::open(kernel_log, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 }
 
 std::string failure_of_log() {
@@ -52,6 +52,12 @@ void GpuErrors::follow() {
     if (!has_driver()) return;
     const int file = open_log();
     if (file < 0) return log::info("gpu_errors.not_read", {{"reason", failure_of_log()}});
+    // Some containers have their console there.
+    if (::isatty(file) == 1) {
+        ::close(file);
+        return log::info(
+            "gpu_errors.not_read", {{"reason", std::string{kernel_log} + ": is a terminal"}});
+    }
     // What it has from earlier jobs is over.
     ::lseek(file, 0, SEEK_END);
     boost::system::error_code failed;
@@ -98,7 +104,8 @@ void GpuErrors::read() {
 void GpuErrors::take(std::string_view record) {
     auto line = health::xid_line(record);
     if (!line || seen_.size() >= max_xids_a_second) return;
-    if (seen_.emplace(line->gpu, line->code).second) on_xid_(std::move(*line));
+    if (seen_.emplace(line->gpu, line->code, line->pid, line->text).second)
+        on_xid_(std::move(*line));
 }
 
 /// When it is over the reading goes on where it had to stop.

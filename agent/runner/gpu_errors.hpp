@@ -9,10 +9,11 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <tuple>
 
 namespace ddprun::agent {
 
@@ -42,7 +43,7 @@ private:
     /// Of this second; 0: none has begun.
     int records_ = 0;
     /// GPUs and codes that were passed on in this second: a fault may write hundreds of lines.
-    std::set<std::pair<std::string, int>> seen_;
+    std::set<std::tuple<std::string, int, std::optional<int>, std::string>> seen_;
     bool has_missed_ = false;
 };
 

@@ -85,6 +85,11 @@ void on_xid_seen(AgentStep& step, AgentInterface::XidSeen seen) {
         return step.emit(AgentInterface::NoteXid{what, "none: no worker here uses this GPU"});
     if (agent.leaving || agent.ending)
         return step.emit(AgentInterface::NoteXid{what, "none: this node is ending"});
+    // Often every worker has all devices open. Then nothing shows which one cannot go on.
+    const bool is_of_one = health::action_of(seen.line) == health::XidAction::restart;
+    if (is_of_one && seen.local_ranks.size() > 1)
+        return step.emit(AgentInterface::NoteXid{
+            what, "none: several workers use this GPU, and the driver names none of them"});
     const auto action = agent.xids.add(seen.line, *seen.round, step.now);
     step.emit(AgentInterface::NoteXid{what, std::string{effect_of(action)}});
     const int first = seen.local_ranks.front();

@@ -137,7 +137,7 @@ struct AgentInterface {
         /// Whose workers were looked at; none: there were no workers.
         std::optional<int> round;
         health::XidLine line;
-        /// Of the workers that use this GPU, the one that the driver blames first.
+        /// The workers that use this GPU, or the one that the driver names.
         std::vector<int> local_ranks;
     };
     struct DeadlinePassed {};

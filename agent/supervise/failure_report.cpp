@@ -52,6 +52,8 @@ void name_exception(control::WorkerFailure& failure, const std::string& output) 
 constexpr Duration explain_timeout = 5s;
 /// An error of its GPU so long before a worker's death is called the cause of it.
 constexpr Duration xid_blame_window = 60s;
+/// How much later the record of an error may be read than the end of the worker that it caused.
+constexpr Duration xid_delay = 2s;
 
 bool has(const std::vector<int>& local_ranks, int local_rank) {
     return std::find(local_ranks.begin(), local_ranks.end(), local_rank) != local_ranks.end();
@@ -223,10 +225,13 @@ void FailureReport::on_xid(XidSeen seen, Instant now) {
 /// What the worker says of its end stays its message; a worker that was killed for the error, or
 /// has died of it without a word, says nothing.
 void FailureReport::name_xid(control::WorkerFailure& failure) const {
+    // An error that comes later is a secondary one, of the driver's clean-up.
     const bool is_meant = xid_ && failed_at_ - xid_->at <= xid_blame_window &&
+                          xid_->at - failed_at_ <= xid_delay &&
                           has(xid_->what.local_ranks, failure.local_rank);
     if (!is_meant) return;
-    if (is_killed(failure) && !failure.has_hung) failure.message = xid_->what.what;
+    if (is_killed(failure) && !failure.has_hung && xid_->what.needs_restart)
+        failure.message = xid_->what.what;
     failure.why = "the kernel reports an error of its GPU: " + xid_->what.what +
                   (failure.why.empty() ? "" : "; " + failure.why);
 }

@@ -13,6 +13,7 @@ struct EtcdAccess {
     struct Login {
         std::string user;
         std::string password;
+        bool operator==(const Login&) const = default;
     };
 
     /// None: HTTP without encryption.

@@ -44,7 +44,9 @@ void EtcdClient::ask(etcd::Request request, OnAnswer on_answer) {
 }
 
 void EtcdClient::use(EtcdAccess access) {
+    const bool is_same_login = access.login == state_->access.login;
     state_->access = std::move(access);
+    if (is_same_login) return;
     state_->token.clear();
     state_->refusal.reset();
 }

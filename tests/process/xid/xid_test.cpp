@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <filesystem>
@@ -50,7 +51,8 @@ public:
             "setup",
             "#!/bin/sh\nset -e\nmount --make-rprivate /\ncd " + dir_.path().string() +
                 "\nmount -t tmpfs none dev\n"
-                "cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom dev/\n"
+                "for each in null zero full random urandom; do touch dev/$each; mount --bind "
+                "/dev/$each dev/$each; done\n"
                 "mkdir dev/shm\nln -s /proc/self/fd dev/fd\ntouch dev/nvidia0 dev/nvidia1\n" +
                 (has_kernel_log ? "touch dev/kmsg\nmount --bind kmsg dev/kmsg\n" : "") +
                 "mount --rbind dev /dev\nmount --bind driver /proc/driver\ncd /\nexec \"$@\"\n");
@@ -130,7 +132,7 @@ TEST_CASE("a node whose GPU has fallen off the bus leaves with 89, and says whic
     wait_until_ready(job, 2);
     machine.write_xid(
         second_gpu, "79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.");
-    CHECK(job.wait_for_code() == 89);
+    CHECK(job.wait_for_code(std::chrono::seconds{90}) == 89);
     CHECK(contains(
         job.err(), "is unfit: GPU " + second_gpu + ", Xid 79: GPU has fallen off the bus."));
     CHECK(no_descendants_left());
@@ -147,7 +149,7 @@ TEST_CASE("a worker whose GPU has an error starts again, and the check has the r
         with_devices);
     wait_until_ready(job, 2);
     machine.write_xid(second_gpu, "31, pid='<unknown>', name=<unknown>, MMU Fault");
-    const int code = job.wait_for_code();
+    const int code = job.wait_for_code(std::chrono::seconds{90});
     CAPTURE(job.err());
     CHECK(code == 0);
     CHECK(contains(job.err(), "GPU " + second_gpu + ", Xid 31: MMU Fault"));
@@ -167,7 +169,7 @@ TEST_CASE("the report of a worker that ends after the error of its GPU has both"
     job.wait_for_line("gpu.failed");
     const int end = ::open(go.c_str(), O_WRONLY | O_CLOEXEC);
     ::close(end);
-    CHECK(job.wait_for_code() == 7);
+    CHECK(job.wait_for_code(std::chrono::seconds{90}) == 7);
     CHECK(contains(job.err(), "exited with code 7"));
     CHECK(contains(job.err(), "the kernel reports an error of its GPU"));
     CHECK(contains(job.err(), "Xid 43: Ch 00000008"));
@@ -188,7 +190,7 @@ TEST_CASE("errors of GPUs that no worker of this node uses change nothing") {
     job.wait_for_line("gpu.failed.*0000:99:00.*no worker here uses this GPU");
     const int end = ::open(go.c_str(), O_WRONLY | O_CLOEXEC);
     ::close(end);
-    CHECK(job.wait_for_code() == 0);
+    CHECK(job.wait_for_code(std::chrono::seconds{90}) == 0);
 }
 
 TEST_CASE("a GPU that only a descendant of a worker has open is the worker's") {
@@ -199,7 +201,7 @@ TEST_CASE("a GPU that only a descendant of a worker has open is the worker's") {
         "(exec 9</dev/nvidia0; echo ready; exec tail -f /dev/null) &\nwait");
     wait_until_ready(job, 1);
     machine.write_xid(first_gpu, "79, GPU has fallen off the bus.");
-    CHECK(job.wait_for_code() == 89);
+    CHECK(job.wait_for_code(std::chrono::seconds{90}) == 89);
     CHECK(no_descendants_left());
 }
 
@@ -213,7 +215,7 @@ TEST_CASE("a worker that the driver names is blamed, though its device is not op
     job.wait_for_line("gpu.failed.*no worker here uses this GPU");
     machine.write_xid(
         second_gpu, "119, pid=" + std::to_string(pid) + ", name=python, Timeout after 6s");
-    CHECK(job.wait_for_code() == 89);
+    CHECK(job.wait_for_code(std::chrono::seconds{90}) == 89);
     CHECK(contains(job.err(), "Xid 119: Timeout after 6s"));
 }
 
@@ -225,7 +227,7 @@ TEST_CASE("a flood of other lines delays an error of a GPU, and hides none") {
     for (int i = 0; i < 2500; ++i)
         machine.write_line("usb 1-1: reset");
     machine.write_xid(first_gpu, "95, Uncontained: LTC TAG");
-    CHECK(job.wait_for_code() == 89);
+    CHECK(job.wait_for_code(std::chrono::seconds{90}) == 89);
     CHECK(contains(job.err(), "Xid 95: Uncontained: LTC TAG"));
 }
 
@@ -233,7 +235,7 @@ TEST_CASE("where the kernel's log cannot be read a job runs, and --explain shows
     if (const auto reason = Machine::why_not(); !reason.empty()) return skip(reason);
     Machine machine(false);
     auto job = machine.run({"--nproc-per-node=1"}, "exit 0");
-    CHECK(job.wait_for_code() == 0);
+    CHECK(job.wait_for_code(std::chrono::seconds{90}) == 0);
     auto explained = machine.run({"--explain"}, "exit 0");
     CHECK(explained.wait_for_code() == 0);
     CHECK(contains(explained.out(), "errors of GPUs"));
@@ -267,7 +269,7 @@ TEST_CASE("without an NVIDIA driver the kernel's log is not followed") {
         wait_until_ready(job, 1);
         const auto count = kernel_logs_open_in(agent_of(job));
         job.signal(SIGTERM);
-        CHECK(job.wait_for_code() == 143);
+        CHECK(job.wait_for_code(std::chrono::seconds{90}) == 143);
         return count;
     };
     CHECK(logs_open_with("auto") == logs_open_with("ignore"));

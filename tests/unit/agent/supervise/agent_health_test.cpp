@@ -324,6 +324,15 @@ TEST_CASE("an error of a GPU that no worker here uses is information only") {
     CHECK(story.asked_for<G::KillSession>().empty());
 }
 
+TEST_CASE("an error that stops one process kills no worker when several have the GPU open") {
+    Story story(checked());
+    join_and_run(story);
+    story.is(an_xid(restart_xid, {0, 1}));
+    CHECK(story.asked_for<A::NoteXid>().at(0).effect.starts_with("none: several workers"));
+    story.pass(6s);
+    CHECK(story.asked_for<G::KillSession>().empty());
+}
+
 TEST_CASE("after the error of a GPU the check has the reason xid") {
     Story story(checked());
     join_and_run(story);
