@@ -11,9 +11,9 @@
 
 namespace ddprun::server {
 
-/// Counts the connections that have proved nothing and whose protocol is not known, and those that
-/// ask for a page; the ones that have begun to prove a secret are counted by `Handshakes`.
-/// `objection_to` judges and changes nothing; `add` and `remove` record.
+/// Counts the connections whose protocol is not known yet, and those that request a page.
+/// `Handshakes` counts the ones that have begun to prove a secret. `objection_to` changes nothing;
+/// `add` and `remove` record.
 class UnprovedCallers {
 public:
     explicit UnprovedCallers(
@@ -36,7 +36,7 @@ private:
     std::map<std::string, std::size_t> of_network_;
 };
 
-/// The place of one connection among them, for as long as it exists.
+/// Counts one connection in `UnprovedCallers` while this object exists.
 class UnprovedPlace {
 public:
     UnprovedPlace(std::shared_ptr<UnprovedCallers> callers, std::string network)
@@ -53,8 +53,8 @@ private:
     std::string network_;
 };
 
-/// The memory of a server with a secret that callers without it can take up, however many there
-/// are.
+/// The most memory of a server with a secret that callers without the secret can occupy, however
+/// many there are.
 inline constexpr std::size_t most_unproved_bytes =
     limits::max_unproved_callers * limits::unproved_caller_bytes +
     limits::max_tls_handshakes * limits::tls_handshake_bytes;
