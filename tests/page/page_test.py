@@ -69,7 +69,7 @@ class Job:
     def __init__(self, build, port, nodes):
         self.process = subprocess.Popen(
             [build / "bin" / "light_agents", str(port), str(nodes), "0", str(nodes)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         started.append(self.process)
         self.order(f"name {HOSTILE}", answered=False)
         self.order("join")
