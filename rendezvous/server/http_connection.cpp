@@ -65,7 +65,13 @@ boost::asio::awaitable<Reply> reply_to(
 }  // namespace http_connection
 
 boost::asio::awaitable<void> serve_http(
-    net::Tcp::socket socket, std::string first_bytes, Pages& pages, const ServerSecrets& secrets) {
+    net::Tcp::socket socket,
+    std::string first_bytes,
+    Pages& pages,
+    const ServerSecrets& secrets,
+    std::shared_ptr<UnprovedPlace> place) {
+    // The place may be given to another caller while this one reads slowly.
+    if (place) place->close_with([&socket] { net::close(socket); });
     auto bytes = std::move(first_bytes);
     auto head = read_http_head(bytes);
     {
