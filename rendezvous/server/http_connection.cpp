@@ -46,7 +46,9 @@ boost::asio::awaitable<Reply> reply_to(
         reply.page = own_page(plain_answer(request));
         co_return reply;
     }
-    const auto scope = readable_jobs(caller, request, secrets);
+    auto scope = readable_jobs(caller, request, secrets);
+    if (const auto tenant = request.query.find("tenant"); scope && tenant != request.query.end())
+        scope = scope->narrowed_to(tenant->second);
     if (!scope) {
         reply.page = own_page(members_only_answer());
         co_return reply;

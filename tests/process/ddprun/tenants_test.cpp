@@ -99,7 +99,13 @@ TEST_CASE("two tenants of one daemon have each a job of one id, and see their ow
         const auto of_all = http_get(endpoint, page);
         CHECK(contains(of_all, "\"blue\""));
         CHECK(contains(of_all, "\"red\""));
+        // The token of a tenant that is gone does not show all others.
+        CHECK(http_get(endpoint, page, std::string(64, '0')).starts_with("HTTP/1.1 401"));
     }
+    const std::string of_one = "/timeline?job=tested&tenant=red";
+    CHECK(contains(http_get(endpoint, of_one), "\"tenant\":\"red\""));
+    // A tenant's token keeps its own scope.
+    CHECK(contains(http_get(endpoint, of_one, tenants.token('B')), "\"tenant\":\"blue\""));
 
     auto second = tenants.node(port, 'B', {"--nnodes=2"});
     CHECK(second.wait_for_code() == 0);
