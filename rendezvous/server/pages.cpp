@@ -19,8 +19,10 @@ namespace {
 /// A page that took several turns or a long time to make is served again for this multiple of that
 /// time.
 constexpr int lifetime_factor = 20;
-/// Pages with a version that are served again, at a time.
+/// Pages with a version that are served again, at a time, and their bytes: until they are dropped
+/// they count as unread.
 constexpr std::size_t max_kept_pages = 64;
+constexpr std::size_t max_kept_bytes = 8 * 1024 * 1024;
 constexpr Duration long_turn = std::chrono::milliseconds{1};
 
 /// No name of a tenant has a space.
@@ -75,6 +77,12 @@ Page Pages::kept(const std::string& name) {
     return found == kept_.end() ? nullptr : found->second.page;
 }
 
+bool Pages::has_room_for(std::size_t bytes) const {
+    for (const auto& [name, kept] : kept_)
+        bytes += kept.page->body.size();
+    return kept_.size() < pages::max_kept_pages && bytes <= pages::max_kept_bytes;
+}
+
 std::size_t Pages::unread_bytes() {
     std::erase_if(being_read_, [](const auto& page) { return page.expired(); });
     std::size_t sum = 0;
@@ -127,7 +135,7 @@ boost::asio::awaitable<Page> Pages::make(
     const auto now = source_.now();
     const auto took = now - began_at;
     // What has a version changes seldom, and each open browser asks for it.
-    if (!page->etag.empty() && kept_.size() < pages::max_kept_pages)
+    if (!page->etag.empty() && has_room_for(page->body.size()))
         kept_[name] = {page, now + limits::page_lifetime};
     if (turns > 1 || took > pages::long_turn) {
         rests_until_ = now + took;
