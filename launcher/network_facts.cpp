@@ -64,7 +64,7 @@ void look_at_ports(NetworkFacts& facts, const PortRange& ports) {
     }
 }
 
-/// The local address from which packets to this address are sent; nothing is sent.
+/// The local address that packets to this address would have; nothing is sent.
 std::string own_address_towards(const BlockingSocket::Address& there) {
     const Descriptor asked{::socket(there.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
     const auto* address = reinterpret_cast<const sockaddr*>(&there.storage);

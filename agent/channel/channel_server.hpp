@@ -77,8 +77,8 @@ public:
     void end_round();
     control::WorkProgress progress_of(int local_rank) const;
 
-    /// After the return, each rank of the round has either requested a save at a step that `saves`
-    /// contains, or reads this save point at its next call. Takes a few milliseconds.
+    /// After the return, each rank of the round has either called `should_save` for a step that
+    /// `saves` contains, or reads this save point at its next call. Takes a few milliseconds.
     void show_save(const control::SavePoint& save, Instant wait_ends_at);
     std::vector<RankSave> saves() const;
 

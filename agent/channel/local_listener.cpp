@@ -30,7 +30,7 @@ LocalPeer peer_of(int socket) {
     ucred about{};
     socklen_t size = sizeof about;
     const bool is_known = ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &about, &size) == 0;
-    // The number is no single user's, so the caller is refused.
+    // No user has the number -1, so a caller with it is refused.
     if (!is_known || !net::means_one_user(about.uid).value_or(false)) about.uid = ~uid_t{};
     return {about.pid, about.uid};
 }

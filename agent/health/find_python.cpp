@@ -110,7 +110,7 @@ private:
         return read_(address, std::as_writable_bytes(std::span{&value, 1}));
     }
 
-    /// Reads the load bias and the dynamic section.
+    /// Determines the load bias, and where the dynamic section is.
     bool read_segments(const Elf64_Ehdr& header) {
         constexpr int most_segments = 64;
         if (header.e_phentsize != sizeof(Elf64_Phdr)) return false;

@@ -16,8 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// After a gap this long, this process did not run, or sampling took very long: the time between is
-/// not known.
+/// In sampling intervals. In a longer gap this process did not run, or sampling took very long: the
+/// time between is not known.
 constexpr int longest_gap = 3;
 /// Limits each site so that all sites of a node fit into a message's limit of text.
 constexpr std::size_t most_detail_bytes = 160;

@@ -10,7 +10,7 @@ namespace ddprun::agent::health {
 namespace {
 
 constexpr std::array restart_codes{13, 31, 69, 94};
-/// Of these, the one that the memory of the GPU causes, and not the program.
+/// The one of these codes whose cause is the memory of the GPU, and not the program.
 constexpr int contained_memory_error = 94;
 constexpr std::array unfit_codes{
     46, 62, 64, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158};

@@ -22,7 +22,7 @@ enum class XidAction : std::uint8_t {
     unfit,
 };
 
-/// By NVIDIA's catalogue of Xids. That of Xid 154, the driver's own verdict, is in its text.
+/// Follows NVIDIA's catalogue of Xids. For Xid 154 the driver names the action in the text.
 XidAction action_of(const XidLine& line);
 
 /// The restarts that errors of GPUs' memory have cost on this node (Xid 94). A GPU that costs the

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view mark = "NVRM: Xid (";
 constexpr int max_code = 9999;
-/// The longest of the drivers' texts have about 200.
+/// The longest of the drivers' texts have about 200 bytes.
 constexpr std::size_t max_text_bytes = 256;
 /// The bits of the priority below the facility, which is 0 for the kernel's own messages.
 constexpr int facility_unit = 8;
@@ -32,7 +32,7 @@ std::optional<int> take_number(std::string_view& rest) {
     return number;
 }
 
-/// Up to `separator`, which is removed as well; all of it where there is none.
+/// Takes the text before `separator`, and removes both; takes the whole text if there is none.
 std::string_view take_until(std::string_view& rest, std::string_view separator) {
     const auto end = std::min(rest.find(separator), rest.size());
     const auto piece = rest.substr(0, end);
@@ -97,7 +97,7 @@ std::optional<XidLine> xid_line(std::string_view record) {
     if (place_end == std::string_view::npos) return std::nullopt;
     auto place = record.substr(0, place_end);
     record.remove_prefix(place_end + 1);
-    // A part of a GPU (MIG) is named behind it: "PCI:0000:3b:00 GPU-I:05".
+    // The name of a part of a GPU (MIG) follows the address: "PCI:0000:3b:00 GPU-I:05".
     auto gpu = pci_address(take_until(place, " "));
     if (!gpu || !take(record, ":")) return std::nullopt;
     skip_spaces(record);

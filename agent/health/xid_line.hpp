@@ -15,7 +15,7 @@ struct XidLine {
     int code = 0;
     /// The process that the driver blames, as the kernel numbers it.
     std::optional<int> pid = std::nullopt;
-    /// What follows, without pid and name; printable, at most 256 bytes.
+    /// The rest of the message, without pid and name; printable, at most 256 bytes.
     std::string text = {};
 
     bool operator==(const XidLine&) const = default;
@@ -25,7 +25,7 @@ struct XidLine {
 /// Xid, or a process has written it and not the kernel.
 std::optional<XidLine> xid_line(std::string_view record);
 
-/// The address as XidLine has it: of "0000:3B:00.0", "PCI:00000000:3b:00". None: it is none.
+/// The address in XidLine's form, from "0000:3B:00.0" or "PCI:00000000:3b:00". None: it is none.
 std::optional<std::string> pci_address(std::string_view text);
 
 /// "GPU 0000:3b:00, Xid 79: GPU has fallen off the bus."

@@ -35,8 +35,8 @@ private:
     std::optional<StreamRelay> err_;
 };
 
-/// Whether a stream of this rank is the user's terminal itself, with any output options: the rank
-/// also has the terminal as its standard input (--attach).
+/// Whether a stream of this rank is the user's terminal itself, regardless of the output options:
+/// the rank also has the terminal as its standard input (--attach).
 bool is_at_terminal(const WorkerSpec& spec, Stream stream, int rank);
 
 /// Connects the output of a round's workers as planned; exists while they are being started. Runs

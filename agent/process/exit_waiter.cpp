@@ -15,7 +15,7 @@ namespace ddprun::agent {
 
 struct ExitWaiter::Shared {
     std::mutex mutex;
-    /// Null when the owner has ended; the loop may have ended too.
+    /// Null once the owner is destroyed; the loop may be destroyed too.
     boost::asio::io_context* io = nullptr;
     std::function<void()> on_ended;
 };

@@ -21,7 +21,7 @@ std::optional<std::vector<std::string>> numbers_in(const std::string& path);
 /// Where a symbolic link points to; empty, with errno: it cannot be read.
 std::string link_of(const std::string& path);
 
-/// Returns false when the kernel does not show them.
+/// Appends the children of `pid`. Returns false when the kernel does not show them.
 bool add_children(int pid, std::vector<int>& pids);
 
 /// Adds orphans to the processes to begin with, by worker. An orphan is a child of this process and

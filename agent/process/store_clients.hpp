@@ -12,8 +12,8 @@ namespace ddprun::agent {
 /// `port`. Allocates, and may block on a process that calls exec. From any thread.
 ///
 /// Three conditions must hold before a worker is reported as unconnected: all descriptors of its
-/// processes could be read, these are in this process's network namespace, and two readings of the
-/// kernel's table contain none of its sockets.
+/// processes could be read, its processes are in this process's network namespace, and two readings
+/// of the kernel's table contain none of its sockets.
 control::StoreClients find_store_clients(
     int round, std::uint16_t port, const std::vector<int>& pids_by_local_rank);
 

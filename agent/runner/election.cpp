@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The pause between two readings of the files: with etcd away, every request fails.
+/// The pause between two readings of the files: every request fails while etcd is out of reach.
 constexpr Duration read_access_interval = 2s;
 
 }  // namespace

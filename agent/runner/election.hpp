@@ -69,7 +69,7 @@ private:
     Hooks hooks_;
     witness::EtcdClient etcd_;
     std::function<Result<witness::EtcdAccess>()> read_access_;
-    /// Only where there are files.
+    /// Set only if there are files.
     std::optional<BlockingThread> files_;
     bool is_reading_ = false;
     Instant may_read_access_at_{};

@@ -83,7 +83,8 @@ Agent::FailureExplained FailureExplainer::explanation(
     return explained;
 }
 
-/// If no cause is known yet: looks for a missing module, which often ends a Python worker at once.
+/// If no cause is known yet: names a missing module, or, if the error was not read, the Python that
+/// was used. A wrong Python often ends a worker at once.
 void FailureExplainer::explain_by_python(
     Agent::FailureExplained& explained, bool has_unseen_error) const {
     const auto& worker = sources_.config.worker;

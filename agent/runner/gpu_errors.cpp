@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kernel_log = "/dev/kmsg";
 constexpr const char* driver_folder = "/proc/driver/nvidia";
 constexpr int max_records_a_second = 1000;
-/// Different GPUs and codes.
+/// The bound of different errors that are passed on in a second.
 constexpr std::size_t max_xids_a_second = 64;
 
 bool has_driver() {
@@ -52,13 +52,13 @@ void GpuErrors::follow() {
     if (!has_driver()) return;
     const int file = open_log();
     if (file < 0) return log::info("gpu_errors.not_read", {{"reason", failure_of_log()}});
-    // Some containers have their console there.
+    // In some containers this path is the console.
     if (::isatty(file) == 1) {
         ::close(file);
         return log::info(
             "gpu_errors.not_read", {{"reason", std::string{kernel_log} + ": is a terminal"}});
     }
-    // What it has from earlier jobs is over.
+    // Skips the records of earlier jobs.
     ::lseek(file, 0, SEEK_END);
     boost::system::error_code failed;
     log_.assign(file, failed);
@@ -108,7 +108,7 @@ void GpuErrors::take(std::string_view record) {
         on_xid_(std::move(*line));
 }
 
-/// When it is over the reading goes on where it had to stop.
+/// At the end of the second, reading continues if the bound had stopped it.
 void GpuErrors::begin_second() {
     if (records_ > 0) return;
     second_.expires_after(std::chrono::seconds{1});

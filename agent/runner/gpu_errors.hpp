@@ -26,7 +26,7 @@ public:
 
     GpuErrors(boost::asio::io_context& io, OnXid on_xid);
 
-    /// Once.
+    /// Call once.
     void follow();
 
 private:
@@ -40,9 +40,9 @@ private:
     boost::asio::steady_timer second_;
     /// A read of /dev/kmsg fails if a record is longer.
     std::array<char, 8192> buffer_{};
-    /// Of this second; 0: none has begun.
+    /// How many were read in this second; 0: no second has begun.
     int records_ = 0;
-    /// GPUs and codes that were passed on in this second: a fault may write hundreds of lines.
+    /// The errors passed on in this second: a fault may repeat one in hundreds of lines.
     std::set<std::tuple<std::string, int, std::optional<int>, std::string>> seen_;
     bool has_missed_ = false;
 };

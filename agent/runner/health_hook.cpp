@@ -164,7 +164,7 @@ void HealthHook::read() {
 /// Reads the available output, up to a bound. Only the first line is kept; the rest is read so that
 /// the command does not block.
 void HealthHook::take_output() {
-    // Bounded, since other work waits for this thread while the command writes.
+    // Bounded: the command may write without end, and other work waits for this thread.
     for (int pass = 0; pass < passes_at_once && output_.is_open(); ++pass) {
         const auto count = ::read(output_.native_handle(), buffer_.data(), buffer_.size());
         if (count < 0) return;

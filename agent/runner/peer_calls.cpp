@@ -48,7 +48,7 @@ boost::asio::awaitable<bool> read_some(
 }
 
 /// Reads one line, and returns it without its line feed. Empty: the connection ended first, or the
-/// line is too long.
+/// line is too long, or more bytes follow it.
 boost::asio::awaitable<std::string> read_line(net::Tcp::socket& socket, Session& session) {
     std::string text;
     while (co_await read_some(socket, session, text))

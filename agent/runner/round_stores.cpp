@@ -42,7 +42,7 @@ std::string own_listen_host(const AgentConfig& config, const std::vector<std::st
     // all nodes are here.
     if (config.rendezvous.etcd && config.join.nodes.max > 1) return "";
     const auto& server_host = config.rendezvous.endpoint.host;
-    // The resolver returns this address first.
+    // The resolver may return an address of each family; it returns this one first.
     if (server_host == "localhost") return "127.0.0.1";
     return is_loopback(server_host) ? server_host : "";
 }

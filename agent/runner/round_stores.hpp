@@ -31,7 +31,7 @@ namespace ddprun::agent {
 struct PortRange {
     std::uint16_t first = 0;
     std::uint16_t last = 0;
-    /// This port is not taken, nor is the port before it, whose successor it is; 0: none.
+    /// Taken neither as a port nor as the successor of one; 0: none.
     std::uint16_t kept_free = 0;
 };
 
@@ -52,8 +52,8 @@ std::string own_listen_host(
 std::string address_for_others(
     const std::string& on_the_way_to_etcd, const std::vector<std::string>& own);
 
-/// Listens on a port of the range whose successor is free too, beginning at a random port: programs
-/// bind MASTER_PORT+1 for their own purposes.
+/// Listens on a port of the range, and tries the ports from a random one on. A port whose successor
+/// is free too is preferred: programs bind MASTER_PORT+1 for their own purposes.
 Result<net::Tcp::acceptor> listen_in_range(
     boost::asio::io_context& io, const std::string& host, PortRange range, Random& random);
 

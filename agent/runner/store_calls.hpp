@@ -17,10 +17,11 @@ namespace ddprun::agent {
 void check_store(
     boost::asio::io_context& io, Endpoint store, std::function<void(std::string failure)> on_done);
 
-/// Writes deaths into the round's store, if workers asked for notices; otherwise adds no key. Calls
-/// back when they are written or limits::death_notice_timeout has passed: they only help workers of
-/// other nodes. After that it continues: while a store is slow, and, if no worker has asked yet,
-/// until one does or the store is closed.
+/// Writes deaths into the round's store, if workers requested notices; otherwise adds no key. Calls
+/// back when the first attempt is over, with or without success, at the latest after
+/// limits::death_notice_timeout: notices only help workers of other nodes. After that it continues:
+/// while a store is slow, and, if no worker has requested any, until one does or the store is
+/// closed.
 void give_notice(boost::asio::io_context& io, DeathNote note, std::function<void()> on_done);
 
 }  // namespace ddprun::agent

@@ -31,7 +31,7 @@ enum class Kind : std::uint8_t {
     refused,       ///< the other end does not have the secret, or does not encrypt
     closed,        ///< closed without any bytes, as by a program without encryption
     silent,        ///< no answer: probably its agent has not begun the round yet
-    cut,           ///< closed during the handshake
+    cut,           ///< failed or timed out during the handshake
 };
 
 namespace {

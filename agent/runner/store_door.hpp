@@ -24,8 +24,8 @@ namespace ddprun::agent {
 /// The tunnel is made at once. When it ends, the connections through it end too, and the next
 /// connection makes a new tunnel. Connections wait while a tunnel is being made, until that times
 /// out: after `limits::store_reachability_timeout` if the store cannot be reached in all that time,
-/// after `limits::secret_refused_timeout` if it refuses, and after `limits::tunnel_dial_timeout` in
-/// any case. Lives on the stores' thread.
+/// after `limits::secret_refused_timeout` if it refuses in all that time, and after
+/// `limits::tunnel_dial_timeout` in any case. Lives on the stores' thread.
 class StoreDoor : public std::enable_shared_from_this<StoreDoor> {
 public:
     /// Reported for each tunnel that is made, and for a first one that cannot be made.

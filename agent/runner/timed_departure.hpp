@@ -14,9 +14,9 @@ namespace ddprun::agent {
 class KeeperLink;        // keeper/keeper_link.hpp
 class RendezvousAccess;  // rendezvous_access.hpp
 
-/// The steps after this node has reported its part of the job: performs those of a Departure,
-/// limits the time of each, and stops the `io_context` at the end. Lives on the agent's thread; the
-/// references must outlive it.
+/// Performs the steps of a Departure once this node has reported its part of the job. Limits the
+/// time of each, and stops the `io_context` at the end. Lives on the agent's thread; the references
+/// must outlive it.
 class TimedDeparture {
 public:
     struct Plan {

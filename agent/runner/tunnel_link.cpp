@@ -208,8 +208,8 @@ void TunnelLink::write_pending(Stream stream, Local& local) {
     end_if_all_written(stream, local);
 }
 
-/// Bytes that the program wrote before it closed are still read: they reach the other end before
-/// the reset.
+/// Bytes that the program wrote before it closed are still read, so that they reach the other end
+/// before the reset.
 void TunnelLink::stop_writing(Stream stream, Local& local) {
     if (local.has_read_end || local.closes_after_pending) return reset(stream);
     local.takes_nothing = true;

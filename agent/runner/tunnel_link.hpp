@@ -110,7 +110,7 @@ private:
     bool is_over_ = false;
 };
 
-/// The same socket as a generic one, whose protocol Asio does not fix; closed if that fails.
+/// The same socket, as one of Asio's generic protocol; closed if that fails.
 TunnelLink::Socket generic_socket(net::Tcp::socket socket, boost::asio::io_context& io);
 
 }  // namespace ddprun::agent

@@ -96,7 +96,7 @@ private:
     void on_spawned(const Spawner::Outcome& outcome);
     Result<Child> take_child(int local_rank, pid_t pid);
     void on_exited(int local_rank, WorkerExit exit);
-    /// The children for which other code waits, by pid.
+    /// The children that are waited for by pid: `reaper_` must not reap them.
     std::vector<pid_t> watched() const;
     /// The leaders of running and parked workers.
     std::vector<pid_t> living_leaders() const;

@@ -125,8 +125,8 @@ struct AgentInterface {
     using UndrainCommanded = control::Undrain;
     /// Answers to CheckHealth.
     struct HealthChecked {
-        /// `unknown`: the check ended in another way, or not in time; `not_run`: it could not be
-        /// started.
+        /// `unknown`: the check ended in another way, or not in time; `not_run`: its command could
+        /// not be executed.
         enum class Answer : std::uint8_t { fit, unfit, unknown, not_run };
         Answer answer;
         /// Why the node is unfit, or what went wrong.
@@ -134,7 +134,7 @@ struct AgentInterface {
     };
     /// The kernel's log has an error of a GPU.
     struct XidSeen {
-        /// Whose workers were looked at; none: there were no workers.
+        /// The round whose workers were inspected; none: there were no workers.
         std::optional<int> round;
         health::XidLine line;
         /// The workers that use this GPU, or the one that the driver names.

@@ -21,7 +21,7 @@ void notify_link(AgentStep& step, ServerLink::Event event) {
     std::vector<ServerLink::Effect> asked;
     agent.link.handle(std::move(event), step.now, asked);
     for (auto& effect : asked) {
-        // Finish is the last effect: later events are ignored.
+        // Finish is the last effect of the agent: the link's remaining effects are dropped.
         if (agent.phase == AgentPhase::done) return;
         std::visit(
             Overloaded{

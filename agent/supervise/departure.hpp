@@ -9,7 +9,7 @@ class Departure {
 public:
     enum class Step {
         none,
-        /// The server goes on after the job until the last agent has left, for a lease at most.
+        /// The server goes on after the job until each agent has left, or its lease has expired.
         wait_for_nodes,
         /// Before the process exits, the election is answered or its time limit passes.
         release_server,

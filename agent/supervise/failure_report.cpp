@@ -50,7 +50,7 @@ void name_exception(control::WorkerFailure& failure, const std::string& output) 
 
 /// A failure must not be delayed by a disk that does not answer.
 constexpr Duration explain_timeout = 5s;
-/// An error of its GPU so long before a worker's death is called the cause of it.
+/// An error of its GPU at most this long before a worker's death counts as the cause of it.
 constexpr Duration xid_blame_window = 60s;
 /// How much later the record of an error may be read than the end of the worker that it caused.
 constexpr Duration xid_delay = 2s;
@@ -222,10 +222,10 @@ void FailureReport::on_xid(XidSeen seen, Instant now) {
     if (!xid_ || (seen.needs_restart && !xid_->what.needs_restart)) xid_ = {std::move(seen), now};
 }
 
-/// What the worker says of its end stays its message; a worker that was killed for the error, or
-/// has died of it without a word, says nothing.
+/// The worker's own error message is kept, unless it died of SIGKILL: then an error that needs a
+/// restart becomes the message.
 void FailureReport::name_xid(control::WorkerFailure& failure) const {
-    // An error that comes later is a secondary one, of the driver's clean-up.
+    // A later error is a secondary one: it comes from the driver's clean-up.
     const bool is_meant = xid_ && failed_at_ - xid_->at <= xid_blame_window &&
                           xid_->at - failed_at_ <= xid_delay &&
                           has(xid_->what.local_ranks, failure.local_rank);

@@ -95,7 +95,7 @@ public:
         int local_rank;
         int pid;
         WorkerExit exit;
-        /// A death by SIGKILL comes from this agent.
+        /// This agent has sent SIGKILL, so a death by SIGKILL comes from it.
         bool has_killed;
     };
     /// Answer to ExplainFailure: what the worker left behind, and the facts of its machine.
@@ -246,7 +246,7 @@ private:
     /// When the failure happened. A later explanation does not change it.
     Instant failed_at_{};
     std::optional<Failure> failure_;
-    /// While other nodes are notified of a death: until then no worker is stopped because of it.
+    /// Set while other workers are notified of a death: until then no worker is stopped for it.
     std::optional<Instant> notice_until_;
     std::vector<Failed> failed_;
     std::vector<control::EndedWorker> stopped_;

@@ -123,7 +123,7 @@ std::optional<PeerAnswer> Neighbours::answer(
 }
 
 /// The list is bounded, and other peers may fill it. That must not confirm a suspect: a node that
-/// is no longer listed counts as heard when the latest entry was dropped.
+/// is not listed counts as heard at the latest time among the dropped entries.
 void Neighbours::forget_the_oldest() {
     const auto oldest =
         std::min_element(heard_.begin(), heard_.end(), [](const auto& a, const auto& b) {

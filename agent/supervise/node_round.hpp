@@ -44,7 +44,7 @@ struct NodeRound {
     WorkerProgress progress = {};
     /// Set while the workers are watched for hangs.
     std::optional<health::NodeWatch> watch = std::nullopt;
-    /// The GPU of this worker has an error: it is killed then, unless it has ended.
+    /// The GPU of this worker has an error: the worker is killed at `at`, unless it has ended.
     struct XidEnd {
         int local_rank;
         Instant at;
@@ -61,7 +61,7 @@ struct NodeRound {
 /// This node is about to be taken away. Its workers run on until they have saved, or the time for
 /// that has passed.
 struct NodeNotice {
-    /// 0: the notice is the end of the allocation.
+    /// 0: there was no signal, and the allocation is about to end.
     int signal;
     std::string reason;
     Instant ends_at{};
@@ -89,8 +89,8 @@ struct NodeLeaving {
     bool has_interrupted_server = false;
     /// Set once the workers have ended: until then a result may come.
     std::optional<Instant> result_deadline = std::nullopt;
-    /// The reason from an earlier notice, from the command that drained this node, or from the
-    /// failed health check; empty: there was none.
+    /// The reason from an earlier notice, or from the command that drained this node, or why it is
+    /// unfit; empty: there was none.
     std::string why = {};
     NodeLeft::By by = NodeLeft::By::signal;
 

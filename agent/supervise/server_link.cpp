@@ -123,8 +123,8 @@ void ServerLink::on_attempt_failed(LinkClosed closed, Instant now, std::vector<E
 }
 
 /// A single answer may be forged, and the server of another job may be about to end: an error about
-/// the secret has no effect until it has persisted for some time. A node with workers treats it
-/// like a server that is not there.
+/// the secret has no effect until it has persisted for some time. A node that was ever welcomed
+/// treats it like a server that is not there.
 bool ServerLink::is_distrusted(Instant now) {
     auto& since = outage_->distrusted_since;
     const bool is_about_secret = last_error_.error == ConnectError::wrong_secret ||

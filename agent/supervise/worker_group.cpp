@@ -138,8 +138,7 @@ void WorkerGroup::on_deadline(Instant now, std::vector<Effect>& out) {
         out.push_back(SignalLeftovers{SIGTERM});
     }
     if (count_at_ && now >= *count_at_) {
-        // If a process is killed while it forks, its child did not exist yet when the signal was
-        // sent.
+        // Killed again: a process that was killed while it forked may have left a child.
         if (stuck_at_) out.push_back(KillLeftovers{});
         count(now, out);
     }

@@ -12,7 +12,7 @@
 namespace ddprun::agent {
 
 /// All workers of one node in one round, by local rank. Created when they are being spawned; over
-/// (`Ended`) when none of their processes is left, in whatever session.
+/// (`Ended`) when none of their processes is left in any session.
 ///
 ///   starting  --last Spawned-->            running     Started
 ///   starting, running --Exited, not 0-->   same        Failed(local rank), each time
@@ -124,7 +124,7 @@ public:
     explicit WorkerGroup(int worker_count);
 
     void handle(Event event, Instant now, std::vector<Effect>& out);
-    /// From then on a death by SIGKILL comes from this group.
+    /// This group has sent SIGKILL, so a death by SIGKILL comes from it.
     bool has_killed() const { return stuck_at_.has_value(); }
     std::optional<Instant> next_deadline() const;
 

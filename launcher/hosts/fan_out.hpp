@@ -42,7 +42,8 @@ public:
         /// The exit code of ssh, or of ddprun; negative: the signal that killed it.
         int exit_code = 0;
         bool is_ssh = true;
-        /// The last line that ssh wrote; for another program, the signal that killed it.
+        /// The last line of its standard error; empty if ddprun had been started on the host. If it
+        /// is not ssh and was killed: the signal's name.
         std::string words;
 
         bool operator==(const HostEnd&) const = default;

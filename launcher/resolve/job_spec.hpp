@@ -102,7 +102,7 @@ struct JobSpec {
     From<bool> is_health_strict;
     /// Errors of GPUs in the kernel's log are acted on.
     From<bool> follows_xids;
-    /// Why none would be noticed here; empty: they are, or it was not looked for.
+    /// Why no such error would be noticed here; empty: it would be, or this was not checked.
     std::string why_no_xids;
     RestartChoice restarts;
     SignalChoice signals;
