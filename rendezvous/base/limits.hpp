@@ -129,8 +129,8 @@ inline constexpr std::size_t max_sampled_addresses = 16;
 /// output.
 inline constexpr double idle_cpu_share = 0.05;
 inline constexpr double idle_bytes_per_second = 1'000'000;
-/// For a thread that is in the same place at two moments. If it has run for more than `still_share`
-/// of the time between them, it has left the place and returned. If it has run for more than
+/// If a thread that is in the same place at two moments has run for more than `still_share` of the
+/// time between them, it has left the place and returned. If it has run for more than
 /// `spinning_share`, it spins there.
 inline constexpr double still_share = 0.0005;
 inline constexpr double spinning_share = 0.5;
@@ -167,7 +167,7 @@ inline constexpr Duration tls_handshake_timeout = 3s;
 /// that address and the oldest is younger than `youngest_closed_handshake`.
 inline constexpr std::size_t max_tls_handshakes = 2'048;
 inline constexpr Duration youngest_closed_handshake = 1s;
-/// Connections of a server with a secret that have sent nothing yet or ask for a page, and the
+/// Connections of a server with a secret that have sent nothing yet or request a page, and the
 /// memory of one of them.
 inline constexpr std::size_t max_unproved_callers = 4'096;
 inline constexpr std::size_t unproved_caller_bytes = 24 * 1024;
@@ -232,7 +232,7 @@ inline constexpr int usual_accept_backlog = 4'096;
 inline constexpr int max_inherited_sockets = 64;
 /// How long the peer of a connection that is being closed may take to read what was written to it.
 inline constexpr Duration flush_timeout = 5s;
-/// How long all connections together may take to read when a server ends. Far shorter than an
+/// How long the peers of all connections together may take when a server ends. Far shorter than an
 /// agent's fence with the shortest lease, so that the agents of every job can come back to a server
 /// that is restarted at once.
 inline constexpr Duration drain_timeout = 1s;
@@ -306,7 +306,7 @@ inline constexpr Duration probe_after = 2 * heartbeat_interval;
 inline constexpr Duration probe_interval = 1s;
 /// How long a probe of a neighbour may take, from connecting to its answer.
 inline constexpr Duration peer_answer_timeout = 1s;
-/// How many nodes of a round one agent keeps the last probes of, and how many callers its
+/// The most nodes of a round whose last probes one agent keeps, and the most callers that its
 /// `peer_port` serves at once.
 inline constexpr std::size_t max_probing_nodes = 1'024;
 inline constexpr std::size_t max_peer_callers = 64;
@@ -404,8 +404,8 @@ inline constexpr Duration channel_greeting_timeout = 1s;
 /// Channels of one worker: the Python module and each library that contains the SDK have their own.
 inline constexpr std::size_t max_channels_of_worker = 16;
 /// The interval at which an agent reads its workers' pages, and the shortest interval at which it
-/// reports what it has read. A report contains the age of the reading, `longest_progress_age` at
-/// most.
+/// reports what it has read. A report contains the age of the workers' latest change,
+/// `longest_progress_age` at most.
 inline constexpr Duration page_read_interval = 100ms;
 inline constexpr Duration progress_interval = 1s;
 inline constexpr Duration longest_progress_age = 2s;
@@ -426,8 +426,8 @@ inline constexpr std::uint64_t highest_save_step = (std::uint64_t{1} << 54U) - 2
 inline constexpr std::uint64_t highest_save_margin = std::uint64_t{1} << (most_save_attempts - 2);
 /// How long the agent waits when the system has no memory barrier for all threads.
 inline constexpr Duration save_barrier_pause = 10ms;
-/// The server ends an agreement this long before a node stops its workers by itself, but at most by
-/// a quarter of the remaining time.
+/// The server ends an agreement this long before a node stops its workers by itself, or a quarter
+/// of the remaining time before, whichever is shorter.
 inline constexpr Duration save_margin = 1s;
 /// A save for the end of a Slurm allocation begins this long before the last moment for an orderly
 /// stop.

@@ -25,7 +25,7 @@ struct NodeRange {
     /// The size of a round, min and max are multiples of this; none: any size is allowed.
     std::optional<int> unit = std::nullopt;
 
-    /// The most of `count` nodes that may form a round.
+    /// The largest number of nodes, at most `count`, that may form a round.
     std::size_t in_units(std::size_t count) const {
         return count - count % static_cast<std::size_t>(unit.value_or(1));
     }

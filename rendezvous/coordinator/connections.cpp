@@ -125,8 +125,8 @@ void admit(JobStep& step, NodeJoined joined, Reach reach) {
                 "a new job begins; the one before it under this id " + job.identity.previous_end});
 }
 
-/// For a node that joined again with another store: the round's store, which all members use, is
-/// closed. None of the node's workers ever ran.
+/// For a node that joined again with another store, so the round's store, which all members use, is
+/// closed; or that joined again while the job recovers. None of the node's workers ever ran.
 void lose_store(JobStep& step, Member& member) {
     member.become(Member::State::ready);
     depart(

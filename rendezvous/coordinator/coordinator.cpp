@@ -112,8 +112,8 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
     if (!leadership_.may_act(now)) return turn_elsewhere(received, out);
     if (options_.is_elected) {
         const auto* greeting = coordinating::greeting_in(received.message);
-        // The node meant the server of another job, which used this port before and is still named
-        // in etcd.
+        // The greeting is for the server of another job, which used this port before and is still
+        // named in etcd.
         if (greeting != nullptr && options_.hosted_run_id &&
             greeting->run_id != *options_.hosted_run_id)
             return turn_elsewhere(received, out);

@@ -25,8 +25,8 @@
 namespace ddprun::coordinator {
 
 /// Decides for all jobs of one server which node is in which round, when a round is over, and how a
-/// job ends (the table in job.hpp). Owns a `Job` machine for each job, by tenant and run id, and
-/// maps each connection to its node and job.
+/// job ends (the table in job.hpp). Owns a `Job` machine for each job, finds it by tenant and run
+/// id, and maps each connection to its node and job.
 ///
 /// Driven by server/control_server (real sockets) and tests/sim (simulated links). Connections are
 /// represented by ids; the shell drops a message for a connection that is gone.

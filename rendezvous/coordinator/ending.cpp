@@ -46,7 +46,8 @@ Instant forget_at(const JobStep& step) {
     return step.now + std::clamp(step.job.lease(), shortest_memory, limits::deserted_job_memory);
 }
 
-/// Requires the state in which the round ended. Null: all workers succeeded.
+/// Requires: the job is still in the state in which the round ended. `cause` is null when all
+/// workers succeeded.
 void end_in_timeline(JobStep& step, const control::Cause* cause) {
     auto& job = step.job;
     if (!job.has_current_round()) return;

@@ -73,8 +73,8 @@ const control::Site& site_of(const std::vector<RankSeen>& ranks, int rank) {
     return *ranks[static_cast<std::size_t>(rank)].site;
 }
 
-/// The suspects that have not ended. If all suspects have ended and all other ranks wait for peers,
-/// one waiting rank: its end is enough to start another round.
+/// The suspects that have not ended. If there are none, and all remaining ranks wait for peers or
+/// for the store, one of these: its end is enough to start another round.
 std::vector<int> ranks_to_kill(const HangVerdict& verdict, const std::vector<RankSeen>& ranks) {
     const auto has_ended = [&](int rank) {
         return site_of(ranks, rank).activity == control::Activity::ended;

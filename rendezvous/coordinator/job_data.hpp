@@ -107,8 +107,8 @@ struct Recovering {
     std::map<int, std::vector<control::Neighbour>> neighbours;
     /// The round is being stopped.
     std::optional<Draining> draining;
-    /// The newest save point that a member of the round has reported; and the save reports of all
-    /// members, by group rank.
+    /// The newest save point that a member of the round has reported; and the save reports that
+    /// have arrived, by group rank.
     std::optional<control::SavePoint> known_save;
     std::map<std::size_t, control::SaveReport> save_reports;
 };

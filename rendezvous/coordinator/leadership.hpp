@@ -31,7 +31,7 @@ struct LeaderStatus {
 
 /// Whether this server may act for its jobs, and under which epoch. In *fixed* mode it always may,
 /// under epoch 0. An elected server may act until its term ends by this machine's clock, even
-/// without any further message. This end is before the term of any other server begins.
+/// without any further message. No other server's term begins before that.
 class Leadership {
 public:
     explicit Leadership(bool is_elected) : is_elected_(is_elected) {}

@@ -31,8 +31,9 @@ void begin_save_if_noticed(JobStep& step);
 /// Ends the notices of drained nodes that have no place in the new round, since they have no ranks
 /// to save.
 void end_notices_of_drained(JobStep& step);
-/// Called after a recovery in which no node has repeated a notice. Ranks may wait at a step that
-/// the previous server had proposed, or whose agreement had not reached every node.
+/// Called after a recovery; does nothing if a repeated notice has begun a save. Otherwise ranks may
+/// wait at a step that the previous server had proposed, or whose agreement had not reached every
+/// node.
 void settle_orphaned_save(const JobStep& step);
 /// Repeats the messages that a member may have missed before it came back.
 void repeat_save(const JobStep& step, const Member& member);

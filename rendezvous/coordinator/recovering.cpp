@@ -186,8 +186,8 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
 }
 
 /// True when no later round than the reported one was begun. A round begins only when the workers
-/// of the round before are gone. The exception are workers that could not be killed, but then their
-/// nodes do not come back together with all others.
+/// of the round before are gone, except for workers that could not be killed; but the nodes of such
+/// workers do not come back together with all others.
 bool is_newest_round(const Recovering& state, const MissingPlaces& missing) {
     return state.has_workers || (state.has_stopping && missing.count == 0);
 }

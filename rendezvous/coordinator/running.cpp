@@ -26,7 +26,7 @@ Running state_of(const JobData& job, Instant now) {
     return state;
 }
 
-/// Gives the chosen members their places, and takes the places of all other members.
+/// Gives the chosen members their places; every other member has no place from now on.
 void place_members(JobData& job) {
     for (auto* member : job.members.by_arrival())
         member->group_rank.reset();
@@ -38,7 +38,8 @@ void place_members(JobData& job) {
     }
 }
 
-/// The latest time since which every member of the round has been heard; none while one is silent.
+/// The latest time since which every member of the round has been heard; none while one is silent
+/// or lost.
 std::optional<Instant> all_heard_at(const JobStep& step) {
     const auto& job = step.job;
     auto earliest = step.now;

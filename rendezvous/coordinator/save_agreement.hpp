@@ -17,12 +17,17 @@ namespace ddprun::coordinator {
 /// Once the proposal is visible to all its ranks, each node reports the highest step for which one
 /// of them had asked by then.
 ///
-///   proposed --a rank was there already, or declined-->   proposed   the next ballot, a higher
-///   step proposed --every node: all its ranks are below-->     agreed     the same ballot agreed
-///   --a rank had not waited (declined)-->        proposed   the next ballot, a higher step agreed
-///   --every rank has saved, or ended before-->   saved any      --no ballot is left, ranks save
-///   different
-///              steps, or end without a save-->            failed
+///   proposed  --a rank was there already,
+///               or declined-->                 proposed  the next ballot, a higher step
+///   proposed  --every node: all its ranks
+///               are below-->                   agreed    the same ballot
+///   agreed    --a rank had not waited
+///               (declined)-->                  proposed  the next ballot, a higher step
+///   agreed    --every rank has saved, or
+///               ended before-->                saved
+///   any       --no ballot is left, ranks save
+///               different steps, or end
+///               without a save-->              failed
 ///
 /// Ballots only grow within a round, even when the server is restarted: `known` is the highest that
 /// a member has. A report of another ballot has no effect.

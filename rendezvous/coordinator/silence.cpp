@@ -144,7 +144,7 @@ void Silence::on_deadline(Instant now, std::vector<Effect>& out) {
         out.push_back(std::move(one));
 }
 
-/// Called for every message of the node, whatever its type.
+/// Called for every message of the node, whatever its type, and when it connects again.
 void Silence::hear(Entry& entry, Instant now, std::vector<Effect>& out) {
     entry.heard_at = now;
     if (!entry.suspicion) return;

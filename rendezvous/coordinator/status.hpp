@@ -69,7 +69,7 @@ struct GoodputStatus {
     std::uint64_t reset_count = 0;
 };
 
-/// The rounds from the one that was asked for on.
+/// The rounds from the requested one on.
 struct TimelineStatus {
     Timeline::Older older;
     std::vector<Timeline::Round> rounds;
@@ -108,7 +108,7 @@ struct JobStatus {
     std::map<std::string, std::uint64_t> restarts_by_cause;
     std::uint64_t hang_count = 0;
     GoodputStatus goodput;
-    /// None: it was not asked for.
+    /// None: it was not requested.
     std::optional<TimelineStatus> timeline;
     /// "forming", "running", "draining" and "recovering".
     std::map<std::string, double> seconds_by_phase;

@@ -6,10 +6,10 @@
 
 #include <optional>
 
-/// Determines for which ranks a long wait in the store of the current round waits. The node that
-/// serves the store reports a wait and then the connections of its workers. The other members are
-/// then asked for theirs, and when all have answered, a line is logged. waiting_ranks.hpp compares
-/// the wait with the connections.
+/// Determines which ranks are in a long wait in the store of the current round, and which are
+/// missing. The node that serves the store reports a wait and then the connections of its workers.
+/// The server then requests those of the other members, and when all have answered, logs a line.
+/// waiting_ranks.hpp compares the wait with the connections.
 namespace ddprun::coordinator {
 
 /// Answers a heartbeat and takes over its reports of the store and of the workers' progress.

@@ -8,7 +8,7 @@ namespace ddprun::coordinator {
 namespace timeline {
 namespace {
 
-/// Cut between two characters of UTF-8.
+/// Cuts the text between two characters of UTF-8, and appends "...".
 void cut(std::string& text, std::size_t most_bytes) {
     if (text.size() <= most_bytes) return;
     const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; };

@@ -14,7 +14,7 @@
 
 namespace ddprun::coordinator {
 
-/// The rounds of a job: when each began and ended, what its time went into, and its root cause.
+/// The rounds of a job: when each began and ended, how its time was spent, and its root cause.
 /// Moments are totals of the job's ledger, and their sum is the time since the job began. The
 /// newest `max_rounds` are kept, older ones are folded into counts. Pure.
 class Timeline {
@@ -42,7 +42,7 @@ public:
         };
         std::optional<Ended> end;
 
-        /// What the time between begin and end went into.
+        /// How the time between begin and end was spent.
         control::Goodput spent() const;
         bool operator==(const Round&) const = default;
     };

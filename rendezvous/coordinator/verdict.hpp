@@ -28,7 +28,7 @@ struct NodeFailure {
 struct RoundEnd {
     /// The job was interrupted.
     const control::Cause* cancel = nullptr;
-    /// Every rank has saved the same step before that.
+    /// Every rank had saved the same step before `cancel`.
     bool is_saved = false;
     /// The first member that was lost or left in this round.
     const control::Cause* departure = nullptr;

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-/// Determines for which ranks a wait in the round's store waits, as far as nodes have reported
-/// that. Pure.
+/// Determines which ranks are in a wait in the round's store, and which are missing, as far as
+/// nodes have reported that. Pure.
 namespace ddprun::coordinator {
 
 /// The ranks of one node, and its report of their connections to the store.

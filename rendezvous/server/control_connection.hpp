@@ -24,8 +24,8 @@ struct ControlAccess {
     std::optional<tls::Session> session = std::nullopt;
     /// The other end does not encrypt, and this server requires it.
     bool is_refused = false;
-    /// The tenant of the key that the session has found; the session's end proves it. Null: the
-    /// server has no tenants.
+    /// The tenant whose key the session has found, which is proved once the session is established;
+    /// empty: the server has no tenants. Null: there is no session.
     std::shared_ptr<const std::string> tenant = nullptr;
 };
 

@@ -51,7 +51,7 @@ void ControlServer::adopt(net::Tcp::socket socket, std::string first_bytes) {
 }
 
 void ControlServer::adopt_encrypted(net::Tcp::socket socket, std::string first_bytes) {
-    // The key found last is the one that the session uses: OpenSSL asks for the next identity only
+    // The key found last is the one that the session uses: OpenSSL looks up the next identity only
     // when it has rejected the one before.
     auto tenant = std::make_shared<std::string>();
     auto session = tls::Session::for_server(

@@ -87,7 +87,7 @@ std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* 
     if (!known) return misuse("--log-level: " + level + ": trace, debug, info, warning or error");
     options.log_level = *known;
     if (has_legacy_c10d) options.accepted = wire::Accepted::legacy_too;
-    // As of a variable that is not set: without a secret the server would be open.
+    // The path may come from a shell variable that is not set. The server would then be open.
     for (const auto* name : {"--secret-file", "--secret-dir"})
         if (app.count(name) > 0 && app.get_option(name)->as<std::string>().empty())
             return misuse(std::string{name} + ": the path is empty");

@@ -36,8 +36,8 @@ void Handshakes::remove(ConnectionId id) {
     by_id_.erase(found);
 }
 
-/// The oldest connection of the busiest address. Of equally busy addresses, that with the oldest
-/// connection is chosen. A linear search, but only done when there are too many connections.
+/// The oldest connection of the busiest address in the busiest network. Of equally busy addresses,
+/// that with the oldest connection. A linear search, only done when there are too many connections.
 ConnectionId Handshakes::oldest_of_busiest() const {
     const auto network =
         std::max_element(by_network_.begin(), by_network_.end(), [](const auto& a, const auto& b) {

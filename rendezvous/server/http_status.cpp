@@ -499,7 +499,7 @@ std::string encode_head(const HttpResponse& response, std::string_view date) {
     text += "\r\nDate: ";
     text += date;
     text += "\r\nContent-Type: " + response.content_type;
-    // The length that a 304 would state is that of the whole page.
+    // Left out of a 304, where the field would mean the length of the whole page.
     if (response.status != 304)
         text += "\r\nContent-Length: " + std::to_string(response.body.size());
     if (!response.etag.empty()) text += "\r\nETag: " + response.etag;

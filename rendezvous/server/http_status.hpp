@@ -15,8 +15,8 @@
 #include <string_view>
 
 /// Builds the pages of the server as values: /healthz, /status (JSON) and /metrics (Prometheus
-/// text); those of http_timeline.hpp and http_files.hpp too. nlohmann/json stays inside
-/// http_status.cpp and http_timeline.cpp. Pure.
+/// text). /timeline is in http_timeline.hpp, the page for browsers in http_files.hpp. nlohmann/json
+/// stays inside http_status.cpp and http_timeline.cpp. Pure.
 namespace ddprun::server {
 
 /// Everything on the pages except the jobs, at one moment.
@@ -51,7 +51,7 @@ struct HttpResponse {
     int status = 200;
     std::string content_type;
     std::string body;
-    /// Names this version of the page; empty: each answer is another one.
+    /// Identifies this version of the page; empty: a caller must not keep the page.
     std::string etag = {};
     bool operator==(const HttpResponse&) const = default;
 };
@@ -86,7 +86,7 @@ HttpResponse members_only_answer();
 /// The answer to a request that must be repeated later.
 HttpResponse busy_answer();
 
-/// The caller has this version of the page already.
+/// The answer to a caller that has this version of the page already.
 HttpResponse unchanged_answer(const HttpResponse& page);
 
 /// The status line and header, including `Connection: close`. `date` is http_date().

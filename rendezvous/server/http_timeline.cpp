@@ -30,7 +30,8 @@ Json to_json(const control::Goodput& spent) {
     return seconds;
 }
 
-/// The length of a round that has not ended is left out: the page would change all the time.
+/// The length of a round that has not ended is left out, since it would change the page all the
+/// time.
 Json to_json(const Timeline::Round& round) {
     auto phases = Json::array();
     for (const auto phase : round.phases)

@@ -23,7 +23,7 @@ public:
     enum class Callers : std::uint8_t {
         any,
         /// On a loopback address, which only users of this machine can reach, only these callers
-        /// are served: this user, root, and users that cannot be determined.
+        /// are served: this user, root, and callers whose user cannot be determined.
         own_user_on_loopback,
         /// The same, but a caller whose user cannot be determined is closed. Requires: a loopback
         /// address.

@@ -19,13 +19,13 @@ namespace {
 /// A page that took several turns or a long time to make is served again for this multiple of that
 /// time.
 constexpr int lifetime_factor = 20;
-/// Pages with a version that are served again, at a time, and their bytes: until they are dropped
-/// they count as unread.
+/// How many pages are kept for their version, and how many bytes of them: kept pages count as
+/// unread.
 constexpr std::size_t max_kept_pages = 64;
 constexpr std::size_t max_kept_bytes = 8 * 1024 * 1024;
 constexpr Duration long_turn = std::chrono::milliseconds{1};
 
-/// No name of a tenant has a space.
+/// The name under which a page is kept. Unambiguous, since no tenant's name has a space.
 std::string name_of(const HttpRequest& request, const coordinator::Scope& scope) {
     const auto& tenant = scope.tenant();
     const auto name = (tenant ? "tenant " + *tenant : "all") + ' ' + request.path;
@@ -134,7 +134,7 @@ boost::asio::awaitable<Page> Pages::make(
     being_read_.push_back(page);
     const auto now = source_.now();
     const auto took = now - began_at;
-    // What has a version changes seldom, and each open browser asks for it.
+    // A page with a version changes rarely, and each open browser requests it again.
     if (!page->etag.empty() && has_room_for(page->body.size()))
         kept_[name] = {page, now + limits::page_lifetime};
     if (turns > 1 || took > pages::long_turn) {

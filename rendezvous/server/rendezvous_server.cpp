@@ -76,11 +76,10 @@ private:
     Result<std::uint16_t> serve(Result<net::Tcp::acceptor> acceptor);
     void warn_of_small_backlog(net::Tcp::acceptor& acceptor) const;
     void run();
-    /// Runs a conversation that a drain waits for.
     using Place = std::shared_ptr<UnprovedPlace>;
 
     void accept(net::Tcp::socket socket);
-    /// The place is held until the conversation ends.
+    /// Runs a conversation that a drain waits for.
     void attend(boost::asio::awaitable<void> conversation);
     boost::asio::awaitable<void> receive(net::Tcp::socket socket, int round, Place place);
     void dispatch(
@@ -94,7 +93,7 @@ private:
     void end_drain_if_empty();
     void end_drain();
     boost::asio::awaitable<ServerStatus> status();
-    /// The number of stores that have not answered yet.
+    /// The sum of the stores' answers so far, and the number of stores that have not answered yet.
     struct Survey {
         explicit Survey(boost::asio::io_context& io) : timeout(io) {}
         boost::asio::steady_timer timeout;
@@ -249,8 +248,8 @@ void RendezvousServer::Core::warn_of_small_backlog(net::Tcp::acceptor& acceptor)
           "net.core.somaxconn"}});
 }
 
-/// Without a secret every caller is a member; and the clients of a round's store are many and
-/// brief.
+/// Callers are not counted without a secret, since none has to prove anything then, or with the
+/// store of a round, whose clients are many and brief.
 void RendezvousServer::Core::accept(net::Tcp::socket socket) {
     net::prepare(socket);
     Place place;

@@ -16,7 +16,8 @@ namespace ddprun::server {
 /// Where the secrets of a server come from: none, one file or variable, a file for each tenant.
 using SecretsOrigin = std::variant<std::monostate, tls::SecretSource, tls::TenantFolder>;
 
-/// What a caller must prove to this server, and what that entitles it to. Any thread.
+/// The secrets of which a caller must prove one, and the rights that each gives. May be used from
+/// any thread.
 class ServerSecrets {
 public:
     explicit ServerSecrets(SecretsOrigin origin);

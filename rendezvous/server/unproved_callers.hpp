@@ -16,9 +16,9 @@ namespace ddprun::server {
 
 class UnprovedPlace;
 
-/// The connections that have proved nothing and whose protocol is not known, and those that ask for
-/// a page. When there are too many, the one that `Handshakes` selects is closed, so that callers of
-/// one address keep no others out. Connections that have begun to prove a secret are counted apart.
+/// Bounds the connections whose protocol is not known yet, and those that request a page. When
+/// there are too many, the one that `Handshakes` selects is closed, so that callers of one address
+/// keep no others out. Connections that have begun to prove a secret are counted apart.
 class UnprovedCallers {
 public:
     explicit UnprovedCallers(std::size_t most = limits::max_unproved_callers) : counted_(most) {}
@@ -35,8 +35,7 @@ private:
     std::uint64_t last_id_ = 0;
 };
 
-/// The place of one connection among them, for as long as this object exists or until it is taken
-/// away.
+/// The place of one connection among them, while this object exists or until it is taken away.
 class UnprovedPlace {
 public:
     UnprovedPlace(
@@ -60,8 +59,8 @@ private:
     ConnectionId id_;
 };
 
-/// The memory of a server with a secret that callers without it can take up, however many there
-/// are.
+/// The most memory of a server with a secret that callers without the secret can occupy, however
+/// many there are.
 inline constexpr std::size_t most_unproved_bytes =
     limits::max_unproved_callers * limits::unproved_caller_bytes +
     limits::max_tls_handshakes * limits::tls_handshake_bytes;

@@ -37,7 +37,7 @@ public:
     /// lasts, and when the longest wait is for another key.
     Step look(const std::optional<Longest>& longest, Instant now);
     /// A client cancels a wait of this age. Returns whether to report that: of several waits that
-    /// time out together only the first is reported, since the others still exist then.
+    /// time out together only the first is reported; the others still exist then, and are counted.
     bool cancelled(Duration age, Instant now);
 
     const Limits& limits() const { return limits_; }

@@ -9,7 +9,7 @@
 
 namespace ddprun::tls {
 
-/// Calls `check` once each interval, on a thread of its own.
+/// Calls `check` once each interval, on a separate thread.
 ///
 /// The files that it reads may be on a network file system that does not answer. Only the thread
 /// waits for them, and the destructor does not wait for the thread: a call of `check` may outlast

@@ -29,11 +29,11 @@ struct TenantFolder {
 /// `limits::max_tenants`. The context of a failure is "ORIGIN: 'PATH': what is wrong".
 Result<TenantFolder> read_tenant_folder(const std::string& origin, const std::string& path);
 
-/// The tenants that are valid now. Once each interval the folder is read again: a new file is a new
-/// tenant, a file that is gone is a tenant no more, and a file that has changed is read again. One
-/// that cannot be read then leaves its tenant's earlier secrets valid, a folder that cannot be read
-/// leaves all, and that is logged once (`secret.not_read`). Any thread.
-/// Requires: `check_openssl` succeeded.
+/// The tenants that are valid now. The folder and its files are read again once each interval. A
+/// new file adds a tenant, and a removed file removes its tenant. If a file cannot be read, its
+/// tenant's earlier secrets stay valid; if the folder cannot be read, all tenants do; and
+/// `secret.not_read` is logged once. May be used from any thread. Requires: `check_openssl`
+/// succeeded.
 class TenantDirectory {
 public:
     explicit TenantDirectory(TenantFolder folder, Duration interval = std::chrono::seconds{1});

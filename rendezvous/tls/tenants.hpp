@@ -39,7 +39,7 @@ public:
     };
     /// A key that a node may use towards this server, with its tenant.
     std::optional<Found> find_control_key(std::string_view identity) const;
-    /// The tenant with one of whose secrets the token was made.
+    /// The tenant that has the secret from which the token was made.
     std::optional<std::string> find_tenant_of_token(std::string_view token) const;
 
     /// In order of their names.

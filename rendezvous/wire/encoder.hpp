@@ -13,7 +13,7 @@ namespace ddprun::wire {
 /// connection on a request that is too long, so clients check before (client/store_client.hpp).
 void encode(const Request& request, std::string& out);
 void encode(const Reply& reply, std::string& out);
-/// Appends the reply; shared texts are not copied.
+/// Appends the same bytes, but does not copy shared texts.
 void encode(const Reply& reply, Outgoing& out);
 
 /// Appends a key in the form of the reply to LIST_KEYS.

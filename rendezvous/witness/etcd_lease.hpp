@@ -30,8 +30,8 @@ namespace ddprun::witness {
 ///                                                         Extended
 ///   leading      --EndDecided-->             leading      Ask for a lease of its own, then to keep
 ///                                                         the end under it; answered: Recorded
-///   leading      --0.8 TTL since the sending
-///                  of what was answered-->   idle         (the server knows by its own clock)
+///   leading      --0.8 TTL since the last
+///                  answered request-->       idle         (the server ends its term by its clock)
 ///   leading      --lease or key is gone-->   idle         Deposed
 ///   leading      --SteppedDown-->            withdrawing
 ///   any          --Left-->                   released     Released, once the key is given back

@@ -27,9 +27,9 @@ struct HttpAnswer {
     std::string local_address;
 };
 
-/// Sends one POST of JSON over a new connection, within limits::http_request_timeout unless a
-/// resolver hangs. With `credentials` it always uses TLS. Boost.Beast is used in the source file
-/// only.
+/// Sends one POST of JSON over a new connection. From the connection to the answer it takes at most
+/// limits::http_request_timeout; before that, a resolver may hang for longer. With `credentials` it
+/// always uses TLS. Boost.Beast is used in the source file only.
 boost::asio::awaitable<Result<HttpAnswer>> http_post(
     boost::asio::io_context& io,
     Endpoint server,
