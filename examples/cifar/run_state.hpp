@@ -8,7 +8,8 @@
 
 namespace cifar {
 
-/// The position of a run between two steps. A run needs this and the network's values to resume.
+/// The position of a run between two steps. This and the network's values are all that a run needs
+/// to resume.
 struct RunState {
     std::int64_t seed = 0;
     std::int64_t width = 0;

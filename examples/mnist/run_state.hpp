@@ -10,7 +10,8 @@
 
 namespace mnist {
 
-/// The position of a run between two steps. A run needs this and the values below to resume.
+/// The position of a run between two steps. This and the values below are all that a run needs to
+/// resume.
 struct RunState {
     std::int64_t seed = 0;
     OptimizerKind optimizer = OptimizerKind::sgd;

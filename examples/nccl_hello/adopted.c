@@ -23,7 +23,8 @@ static int fail(const char* what, const char* words) {
     return 1;
 }
 
-/* Whether the launcher has announced a stop, as it does on every node when a worker has died. */
+/* Whether NCCL has an error, or the launcher has announced a stop (on every node, when a worker has
+ * died). */
 static int is_over(ncclComm_t comm, ncclResult_t* state) {
     if (ncclCommGetAsyncError(comm, state) != ncclSuccess) *state = ncclInternalError;
     return ddprun_should_stop(NULL) || (*state != ncclSuccess && *state != ncclInProgress);

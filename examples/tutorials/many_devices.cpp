@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One process that drives several devices (here: threads), each with a share of the batch. The
-// gradients are first added up within the process, then averaged between processes. This is how
-// programs work that use all GPUs of a machine.
+// gradients are first added up within the process, then averaged between processes. Programs that
+// use all GPUs of a machine work in this way.
 //   ddprun --standalone --nproc-per-node=2 tutorial_many_devices
 #include "ddprun/process_group.hpp"
 #include "ddprun/record.hpp"

@@ -22,7 +22,7 @@ import table
 from processes import Failed
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Arguments of scripts/bench.sh: the folder of the programs, and the file for the rows.
+# Arguments from run_benches.py: the folder of the programs, and the file for the rows.
 BIN = pathlib.Path(sys.argv[1]).resolve()
 OUT = pathlib.Path(sys.argv[2])
 BOUND_S = 120

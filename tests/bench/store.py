@@ -26,7 +26,7 @@ TOLERANCE = 0.05
 WANTED = f"never worse (within {TOLERANCE:.0%})"
 REDIS_CONNECTIONS = [1, 50]
 RAW_CONNECTIONS = [64, 512]
-# The least share of the operations that a server reaches which reads nothing.
+# The least acceptable share of the operations of a server that reads nothing.
 RAW_SHARE = 0.9
 # A client that streams small SETs has a turn of 64 KiB; a round of as many turns as there are streams
 # is what another client waits for.

@@ -46,8 +46,8 @@ void close_all(const std::vector<int>& descriptors) {
         ::close(descriptor);
 }
 
-/// Performs each step for all clients before the next step. Clients connect from the address FROM of 127.0.0.0/24
-/// and from those that follow it; returns the first address that is not used.
+/// Performs each step for all clients before the next step. Clients connect from address `from` of
+/// 127.0.0.0/24 and from those that follow it. Returns the first address that is not used.
 int one_wave(std::uint16_t port, int count, int from) {
     const auto hello = bytes_of({Validate{}, Ping{1}});
     const auto add = bytes_of({Add{"/joined", 1}});

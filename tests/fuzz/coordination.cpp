@@ -285,7 +285,7 @@ private:
         return claim;
     }
 
-    /// Any number that the format allows.
+    /// One of a few numbers, up to the largest that the format allows.
     int number() {
         constexpr std::array numbers{0, 1, 4'095, 65'535, 65'536, 268'435'456, 2'147'483'647};
         return numbers.at(

@@ -27,7 +27,7 @@ HOSTILE = "<img src=x onerror=document.title='owned'>"
 
 
 def free_port():
-    """One that the kernel gives to no caller that asks for any port: the server comes back to it."""
+    """A port outside the kernel's range for port 0, so that the server can start there again."""
     while True:
         port = random.randrange(10000, 20000)
         with socket.socket() as probe:

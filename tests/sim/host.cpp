@@ -225,7 +225,7 @@ void Host::perform(Agent::Effect& effect) {
             [&](const agent::Neighbours::Ask& e) { ask_peer(e); },
             [&](const Agent::AnswerPeer& e) { answer_peer(e); },
             [&](const Agent::SetFence& e) { set_fence(e.ends_at); },
-            // Simulated leaders have no children. The orders below need no line in the record.
+            // Simulated workers have no children. The orders below need no line in the record.
             [](const agent::WorkerGroup::SignalSession&) {},
             [](const agent::WorkerGroup::SignalLeftovers&) {},
             [](agent::WorkerGroup::KillLeftovers) {},

@@ -42,7 +42,7 @@ public:
         int signal, const std::string& reason, std::optional<Duration> grace = std::nullopt);
     /// Ends its process; its machine closes what the process had open.
     void kill();
-    /// Ends its machine: nothing is sent.
+    /// Switches its machine off: nothing is sent.
     void switch_off();
     /// Starts another process at the same endpoint, without any state.
     void restart();

@@ -21,12 +21,12 @@ inline constexpr milliseconds longest_wait = std::chrono::hours{24 * 365};
 
 // Ranks of one host, in shared memory.
 
-/// The interval of a sleeping thread's checks of the awaited process. So a death is reported within
-/// 50 ms, and 100 system calls a second cost nothing.
+/// The interval between a sleeping thread's checks of the awaited process. So a death is reported
+/// within 50 ms, and 100 system calls a second cost nothing.
 inline constexpr milliseconds peer_check_interval = 10ms;
 /// How long to yield before the first sleep: about the time of a wake-up.
 inline constexpr microseconds longest_yield = 40us;
-/// While ranks map the memory: the interval of checks whether one of them cannot. This happens
+/// While ranks map the memory: the interval between checks whether one of them cannot. This happens
 /// once.
 inline constexpr milliseconds seat_check_interval = 50ms;
 /// The interval at which a group's thread checks for quick calls that no thread waits for: much
@@ -38,8 +38,8 @@ inline constexpr milliseconds quick_call_check_interval = 1ms;
 /// The timeout of the store's answer. A store that is gone refuses at once, and a slow one must not
 /// delay a wait.
 inline constexpr milliseconds store_answer_timeout = 2s;
-/// The interval of checks for deaths while a key of a peer is awaited: a millisecond for each rank,
-/// so that the store gets some 2000 requests a second, but at least this ...
+/// The interval between checks for deaths while a key of a peer is awaited: a millisecond for each
+/// rank, so that the store gets some 2000 requests a second, but at least this ...
 inline constexpr milliseconds shortest_death_check_interval = 50ms;
 /// ... and at most this.
 inline constexpr milliseconds longest_death_check_interval = 500ms;
@@ -64,16 +64,16 @@ inline constexpr milliseconds renewal_of_reports = 500ms;
 /// How long a rank waits before it writes its current call and compares: calls take less time when
 /// all is well.
 inline constexpr milliseconds first_compare_after = 1s;
-/// The interval of comparisons: short enough for a person, long enough for the store of thousands
-/// of ranks.
+/// The interval between comparisons: short enough for a person, long enough for the store of
+/// thousands of ranks.
 inline constexpr milliseconds longest_compare_interval = 2s;
-/// The interval of checks of connections and of the schedule above: a check is one poll of each.
+/// The interval between checks of connections and of the schedule above: a check polls each once.
 inline constexpr milliseconds connection_check_interval = 200ms;
 /// How long a peer's machine may leave questions unanswered: longer than a lost packet takes, and
 /// longer than the lease of an agent, which ends the round first; much shorter than a group's
 /// timeout.
 inline constexpr milliseconds silent_machine_timeout = 15s;
-/// The interval of questions to a machine that sends nothing.
+/// The interval between questions to a machine that sends nothing.
 inline constexpr milliseconds silent_machine_interval = 3s;
 /// The time from a broken connection to an abort. A collective that the peer completed before it
 /// left still ends, while its bytes are in flight; after this time it never ends.
@@ -86,7 +86,7 @@ inline constexpr milliseconds leader_grace = 3s;
 /// A rank that had reported waiting may lose its connections because it timed out: it breaks them
 /// first and then writes the reason. This is how long that report is awaited.
 inline constexpr milliseconds reason_timeout = 1s;
-/// The interval of checks for that report: short at first, since the report is mostly there
+/// The interval between checks for that report: short at first, since the report is mostly there
 /// already.
 inline constexpr milliseconds shortest_reason_interval = 20ms;
 /// ... and at last five times a second.
@@ -104,7 +104,7 @@ inline constexpr microseconds longest_wire_polling = 100us;
 
 /// How long to wait before the store is queried first: most waits have ended by then.
 inline constexpr milliseconds first_report_check_after = 100ms;
-/// The longest interval of such queries: hundreds of ranks may query.
+/// The longest interval between such queries: hundreds of ranks may query.
 inline constexpr milliseconds longest_report_interval = 1s;
 /// The time from the end of a peer's process until the peer counts as lost: it may have completed
 /// the last collective, and its data are in flight.
@@ -112,7 +112,7 @@ inline constexpr milliseconds process_end_settle = 250ms;
 /// The time from a loss that NCCL reported to a PeerLost without a name. An agent or another rank
 /// writes which rank it was, after `process_end_settle` on its own host and a read of the store.
 inline constexpr milliseconds name_timeout = 1500ms;
-/// The interval of checks for the name.
+/// The interval between checks for the name.
 inline constexpr milliseconds name_check_interval = 10ms;
 /// This many checks of processes are made before the search for a name ends: a slow store must not
 /// be the only source.
@@ -120,8 +120,8 @@ inline constexpr int fewest_name_checks = process_end_settle / name_check_interv
 /// With a shorter timeout than this there are no reports of other ranks to read, since a rank
 /// reports its wait only after `first_compare_after`.
 inline constexpr milliseconds shortest_named_timeout = 2s;
-/// The interval of queries of a key that a peer will set: at first short, since the program waits
-/// for the group.
+/// The interval between queries of a key that a peer will set: at first short, since the program
+/// waits for the group.
 inline constexpr milliseconds shortest_key_interval = 1ms;
 /// ... and the longest: rare enough for one store and a thousand ranks.
 inline constexpr milliseconds longest_key_interval = 50ms;
@@ -137,15 +137,15 @@ inline constexpr milliseconds abort_timeout = 5s;
 inline constexpr milliseconds abort_timeout_with_graphs = 1s;
 /// The time to finalize and destroy after a group without error: a peer may be gone, or busy.
 inline constexpr milliseconds finalize_timeout = 10s;
-/// The interval of checks of NCCL's asynchronous state: each takes NCCL's lock.
+/// The interval between checks of NCCL's asynchronous state: each takes NCCL's lock.
 inline constexpr milliseconds nccl_state_interval = 5ms;
 /// How long a launch waits for NCCL to enqueue the collective before: NCCL's thread ends soon
 /// unless peers have to be connected, and then the launch must not wait.
 inline constexpr milliseconds take_timeout = 5ms;
-/// The interval of checks of steps that were enqueued without waiting: as for a sleeping thread in
-/// shared memory.
+/// The interval between checks of steps that were enqueued without waiting: as for a sleeping
+/// thread in shared memory.
 inline constexpr milliseconds steps_check_interval = 10ms;
-/// The interval of checks for a call that never returned: its limits are many seconds.
+/// The interval between checks for a call that never returned: its limits are many seconds.
 inline constexpr milliseconds hang_check_interval = 1s;
 /// Polling an event without sleeping: a sleep takes some 60 us longer than requested.
 inline constexpr milliseconds longest_spin = 3ms;

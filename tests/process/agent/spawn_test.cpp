@@ -235,7 +235,7 @@ TEST_CASE("stdin, stdout and stderr may be any descriptors in any order") {
     spec.standard_error = errors.write_end();
     SUBCASE("as they come") {}
     SUBCASE("where the numbers cross") {
-        // Permutes this process's descriptors 0, 1 and 2.
+        // Puts the three descriptors at 0, 1 and 2, each at the number of another one.
         const std::array saved{::dup(0), ::dup(1), ::dup(2)};
         ::dup2(output.write_end(), 0);
         ::dup2(errors.write_end(), 1);

@@ -26,7 +26,8 @@ struct Daemon {
         program("ddprun-rendezvous"), {"--host=127.0.0.1", "--port=0", "--log-level=info"}};
     int port = process.wait_for_number("port=");
 
-    /// Whether the server has reports that their workers run, and which neighbours they reach.
+    /// Whether this many nodes have reported that their workers run, and which neighbours they
+    /// reach.
     bool has_running_nodes(std::size_t wanted) const {
         return holds_within(fact_timeout, [&] {
             const auto status = http_get("127.0.0.1:" + std::to_string(port), "/status");

@@ -309,7 +309,7 @@ TEST_CASE("wire: another length in the same call, or a call that there is not, e
         CHECK(why_lost(one.run()) == "it has sent bytes of no call");
         CHECK(one.data == std::vector<std::int32_t>(1000, 1));
     }
-    // Bytes after the header are written at most where those of the expected call would be.
+    // Bytes after the header are written only where those of the expected call would be.
     for (auto header : wrong) {
         header.count = 10;
         Alone one(Kind::broadcast, 10);

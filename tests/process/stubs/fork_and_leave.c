@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fork_and_leave [stay]: starts a grandchild in a session of its own, which holds every descriptor
-// and ignores all signals that it can. Prints "grandchild PID" and then exits, or stays.
+// fork_and_leave [stay]: starts a grandchild that has its own session, holds every descriptor and
+// ignores all signals that it can. Prints "grandchild PID" and then exits, or stays.
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

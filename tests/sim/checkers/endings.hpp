@@ -33,8 +33,7 @@ public:
         member_of_.erase(fact.host);
     }
 
-    /// A leader that has the end of the job has counted this member as lost, so it was a member
-    /// then.
+    /// The job had ended when a leader counted this member as lost, so it was a member at the end.
     void on_lost(const LostSeen& fact) {
         if (ended_.contains(fact.incarnation)) turned_away_.insert({fact.host, fact.incarnation});
     }

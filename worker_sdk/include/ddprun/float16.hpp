@@ -43,7 +43,7 @@ struct BFloat16 {
 };
 
 /// IEEE half precision: 11 bits of precision, up to 65504. Only for storing and sending; compute in
-/// float. Rounded to nearest, ties to even; larger values become infinity.
+/// float. Rounded to nearest, ties to even; values of 65520 and more become infinity.
 struct Float16 {
     std::uint16_t bits = 0;
 

@@ -32,6 +32,7 @@ namespace ddprun {
 /// pointers), and calls only enqueue. The program's work goes into one stream, given by
 /// `ProcessGroup::use_stream` (none: the legacy default stream). The reduction runs in the
 /// reducer's own stream. The streams wait for each other where the program would wait. So
+///
 ///   group.use_stream(stream);
 ///   for each step:  zero_gradients(); enqueue forward and backward, calling mark_ready(i) when
 ///                   what makes grad(i) is enqueued; step([&] { enqueue the optimizer })
@@ -109,8 +110,8 @@ public:
     void verify_parameters();
 
     /// grad(parameter) is complete on this rank. Launches its bucket when this was the bucket's
-    /// last missing gradient and all buckets before it are launched. A second call in a step throws
-    /// UsageError.
+    /// last missing gradient and all buckets before it are launched. A second call for the
+    /// parameter in a step throws UsageError.
     void mark_ready(std::size_t parameter);
 
     /// This step computes no gradient for the parameter on this rank: the content of

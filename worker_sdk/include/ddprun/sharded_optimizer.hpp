@@ -91,7 +91,7 @@ public:
     void zero_gradients();
 
     /// grad(parameter) is complete on this rank; launches its bucket as `Reducer::mark_ready` does.
-    /// A second call in a step throws UsageError.
+    /// A second call for the parameter in a step throws UsageError.
     void mark_ready(std::size_t parameter);
 
     /// A collective, called after all parameters are marked and before `step`: scales the gradients

@@ -35,7 +35,7 @@ _TIME_LIMIT = 0.1  # seconds, for the one attempt to connect
 _BALLOT, _STATE, _STEP_MASK = 56, 54, (1 << 54) - 1
 _AGREED, _CANCELLED = 2, 3
 _SAVING, _SAVED, _DECLINED = 1, 2, 3
-_WAIT = 5_000_000_000  # nanoseconds; used when the agent gives no end
+_WAIT = 5_000_000_000  # nanoseconds to wait for an agreement when the agent gives no end
 _POLL = 0.001
 
 _clock = _time.clock_gettime_ns
@@ -68,8 +68,8 @@ def should_save(step):
     if words is None:
         words = _attach()
     try:
-        # The step plus one; 0 means never asked. Written before the agent's word is read: from then
-        # on the agent reads this step.
+        # The step plus one; 0 means never asked. Written before the agent's word is read: if this
+        # read misses a new word, the agent reads this step.
         if not 0 <= step < _STEP_MASK - 1:
             raise ValueError
         if step + 1 < words[_ASKED]:
@@ -82,8 +82,8 @@ def should_save(step):
 
 
 def _say_smaller(step, highest):
-    """Warns once in a process. Raises no error: otherwise a second loop would end a job of which no
-    node is taken away."""
+    """Warns once in a process. Raises no error: otherwise a second loop would end a job although no
+    node is about to be taken away."""
     global _says_smaller
     if _says_smaller:
         _says_smaller = False

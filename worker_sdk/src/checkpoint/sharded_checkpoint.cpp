@@ -328,8 +328,8 @@ private:
     const ShardSet& set_;
     const std::vector<TensorPart>& parts_;
     std::map<std::string, std::size_t> places_;  // by name
-    /// Element counts by tensor: first of the files that this rank has checked, later of those that
-    /// it has loaded.
+    /// Element counts by tensor: first those in the files that this rank has checked, later those
+    /// that it has loaded.
     std::vector<std::uint64_t> counts_;
 };
 

@@ -48,14 +48,14 @@ struct Collective {
     Kind kind = Kind::barrier;
     ElementType type = ElementType::uint8;
     Op op = Op::sum;
-    /// The sender of a message (send and recv).
+    /// The root; for a message (send and recv), the sender.
     int root = 0;
     /// The receiver of a message (send and recv).
     int receiver = 0;
     const void* input = nullptr;
     void* data = nullptr;
-    /// The count of the largest part of an all_gather_v or all_to_all_v, once the ranks have
-    /// compared their counts.
+    /// The element count; for all_gather_v and all_to_all_v that of the largest part, once the
+    /// ranks have compared their counts.
     std::size_t count = 0;
     /// The counts of an all_gather_v or all_to_all_v. Null in the first step, an all_gather in
     /// which the ranks compare their counts.

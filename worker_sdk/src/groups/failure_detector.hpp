@@ -304,7 +304,8 @@ private:
     const Settings settings_;
     std::array<State, queue_count> states_{};
     std::optional<GroupError> verdict_;
-    /// From then on, changes that this rank observes in peers may be caused by its own abort.
+    /// Whether this rank has broken its connections itself: changes that it observes in peers may
+    /// then be caused by that.
     bool is_broken_here_ = false;
 };
 

@@ -164,7 +164,8 @@ FailureMonitor::Effects FailureMonitor::handle(FailureDetector::Event fact) {
     return effects;
 }
 
-/// Whether there is a thread, or a caller that does its work. Requires: the mutex is held.
+/// Starts the thread, unless there is one or a caller does its work. Returns false when it cannot
+/// be started. Requires: the mutex is held.
 bool FailureMonitor::has_thread() {
     if (thread_.joinable() || is_served_by_caller_) return true;
     try {

@@ -45,7 +45,7 @@ DeathReports deaths_of(const GroupConfig& config) {
     return {config.world, config.members};
 }
 
-/// Opens connections between some ranks of the group, including this one.
+/// Returns a function that opens connections between some ranks of the group, including this one.
 TwoLevelTransport::Open open_between_hosts(const GroupConfig& config, bool has_core) {
     const auto address = address_of(config.world, config.store);
     return [address, has_core, config](const std::string& name, const std::vector<int>& ranks) {

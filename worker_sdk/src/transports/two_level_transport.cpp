@@ -160,8 +160,8 @@ std::size_t TwoLevelTransport::largest_host() const {
     return largest;
 }
 
-/// Rearranges parts of ranks, in the order of ranks, into equally long parts of hosts. Each part of
-/// a host has the parts of the host's ranks.
+/// Rearranges `by_rank`, which has one part for each rank in the order of ranks. The result has one
+/// part for each host, all equally long, with the parts of that host's ranks.
 const std::byte* TwoLevelTransport::by_host(const std::byte* by_rank, std::size_t part_bytes) {
     if (is_by_host_) return by_rank;
     const auto host_bytes = largest_host() * part_bytes;
