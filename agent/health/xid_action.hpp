@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ class XidHistory {
 public:
     /// Several lines of one round are one restart.
     XidAction add(const XidLine& line, int round, Instant now);
+    /// Workers of this node use this GPU.
+    void note_used(const std::string& gpu) { used_.insert(gpu); }
+    bool has_been_used(const std::string& gpu) const { return used_.contains(gpu); }
 
 private:
     struct Restart {
@@ -39,6 +43,7 @@ private:
     };
     /// By GPU; those of the last 24 hours, three at most.
     std::map<std::string, std::vector<Restart>> restarts_;
+    std::set<std::string> used_;
 };
 
 }  // namespace ddprun::agent::health

@@ -81,10 +81,20 @@ void on_health_checked(AgentStep& step, AgentInterface::HealthChecked checked) {
 void on_xid_seen(AgentStep& step, AgentInterface::XidSeen seen) {
     auto& agent = step.agent;
     const auto what = health::describe(seen.line);
-    if (seen.local_ranks.empty() || !seen.round)
-        return step.emit(AgentInterface::NoteXid{what, "none: no worker here uses this GPU"});
     if (agent.leaving || agent.ending)
         return step.emit(AgentInterface::NoteXid{what, "none: this node is ending"});
+    if (seen.local_ranks.empty() || !seen.round) {
+        // The verdict on a GPU may come when the worker that had the error is gone.
+        const bool is_late = health::action_of(seen.line) == health::XidAction::unfit &&
+                             agent.xids.has_been_used(seen.line.gpu);
+        step.emit(AgentInterface::NoteXid{
+            what,
+            is_late ? std::string{effect_of(health::XidAction::unfit)}
+                    : "none: no worker here uses this GPU"});
+        if (is_late) leave_as_unfit(step, what);
+        return;
+    }
+    agent.xids.note_used(seen.line.gpu);
     // Often every worker has all devices open. Then nothing shows which one cannot go on.
     const bool is_of_one = health::action_of(seen.line) == health::XidAction::restart;
     if (is_of_one && seen.local_ranks.size() > 1)

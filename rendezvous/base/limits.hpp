@@ -167,10 +167,9 @@ inline constexpr Duration tls_handshake_timeout = 3s;
 /// that address and the oldest is younger than `youngest_closed_handshake`.
 inline constexpr std::size_t max_tls_handshakes = 2'048;
 inline constexpr Duration youngest_closed_handshake = 1s;
-/// Connections of a server with a secret that have sent nothing yet or request a page, in all and
-/// of one network; and the memory of one of them.
+/// Connections of a server with a secret that have sent nothing yet or request a page, and the
+/// memory of one of them.
 inline constexpr std::size_t max_unproved_callers = 4'096;
-inline constexpr std::size_t max_unproved_callers_per_network = 2'048;
 inline constexpr std::size_t unproved_caller_bytes = 24 * 1024;
 /// The memory of a connection that has begun to prove the secret, OpenSSL's part included.
 inline constexpr std::size_t tls_handshake_bytes = 96 * 1024;

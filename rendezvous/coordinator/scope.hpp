@@ -15,6 +15,10 @@ public:
     static Scope everything() { return Scope{std::nullopt}; }
     static Scope of_tenant(std::string tenant) { return Scope{std::move(tenant)}; }
 
+    /// The jobs of this tenant, if all may be seen; a scope of one tenant stays as it is.
+    Scope narrowed_to(std::string tenant) const {
+        return tenant_ ? *this : of_tenant(std::move(tenant));
+    }
     bool includes(const std::string& tenant) const { return !tenant_ || *tenant_ == tenant; }
     /// None: everything.
     const std::optional<std::string>& tenant() const { return tenant_; }

@@ -157,7 +157,6 @@ int run_daemon(int argc, const char* const* argv) {
         log::info(
             "security.bounds",
             {{"callers", limits::max_unproved_callers},
-             {"callers_of_one_address", limits::max_unproved_callers_per_network},
              {"handshakes", limits::max_tls_handshakes},
              {"most_mib", most_unproved_bytes / (1024 * 1024)}});
     if (!has_secret && !options.is_insecure && daemon::is_beyond_loopback(options))

@@ -46,7 +46,9 @@ boost::asio::awaitable<Reply> reply_to(
         reply.page = own_page(plain_answer(request));
         co_return reply;
     }
-    const auto scope = readable_jobs(caller, request, secrets);
+    auto scope = readable_jobs(caller, request, secrets);
+    if (const auto tenant = request.query.find("tenant"); scope && tenant != request.query.end())
+        scope = scope->narrowed_to(tenant->second);
     if (!scope) {
         reply.page = own_page(members_only_answer());
         co_return reply;
@@ -65,7 +67,13 @@ boost::asio::awaitable<Reply> reply_to(
 }  // namespace http_connection
 
 boost::asio::awaitable<void> serve_http(
-    net::Tcp::socket socket, std::string first_bytes, Pages& pages, const ServerSecrets& secrets) {
+    net::Tcp::socket socket,
+    std::string first_bytes,
+    Pages& pages,
+    const ServerSecrets& secrets,
+    std::shared_ptr<UnprovedPlace> place) {
+    // The place may be given to another caller while this one reads slowly.
+    if (place) place->close_with([&socket] { net::close(socket); });
     auto bytes = std::move(first_bytes);
     auto head = read_http_head(bytes);
     {

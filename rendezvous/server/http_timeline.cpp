@@ -87,12 +87,13 @@ public:
         auto rounds = Json::array();
         for (const auto& round : job.timeline->rounds)
             rounds.push_back(to_json(round));
-        const Json page{
+        Json page{
             {"run_id", printable(job.run_id)},
             {"incarnation", printable(job.incarnation)},
             {"older", to_json(job.timeline->older)},
             {"rounds", std::move(rounds)},
         };
+        if (!job.tenant.empty()) page["tenant"] = job.tenant;
         text_ = page.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
     }
 

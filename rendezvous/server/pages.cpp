@@ -19,8 +19,10 @@ namespace {
 /// A page that took several turns or a long time to make is served again for this multiple of that
 /// time.
 constexpr int lifetime_factor = 20;
-/// When this many pages are kept, no further page is kept for its version.
+/// How many pages are kept for their version, and how many bytes of them: kept pages count as
+/// unread.
 constexpr std::size_t max_kept_pages = 64;
+constexpr std::size_t max_kept_bytes = 8 * 1024 * 1024;
 constexpr Duration long_turn = std::chrono::milliseconds{1};
 
 /// The name under which a page is kept. Unambiguous, since no tenant's name has a space.
@@ -75,6 +77,12 @@ Page Pages::kept(const std::string& name) {
     return found == kept_.end() ? nullptr : found->second.page;
 }
 
+bool Pages::has_room_for(std::size_t bytes) const {
+    for (const auto& [name, kept] : kept_)
+        bytes += kept.page->body.size();
+    return kept_.size() < pages::max_kept_pages && bytes <= pages::max_kept_bytes;
+}
+
 std::size_t Pages::unread_bytes() {
     std::erase_if(being_read_, [](const auto& page) { return page.expired(); });
     std::size_t sum = 0;
@@ -127,7 +135,7 @@ boost::asio::awaitable<Page> Pages::make(
     const auto now = source_.now();
     const auto took = now - began_at;
     // A page with a version changes rarely, and each open browser requests it again.
-    if (!page->etag.empty() && kept_.size() < pages::max_kept_pages)
+    if (!page->etag.empty() && has_room_for(page->body.size()))
         kept_[name] = {page, now + limits::page_lifetime};
     if (turns > 1 || took > pages::long_turn) {
         rests_until_ = now + took;

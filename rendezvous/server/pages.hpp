@@ -60,6 +60,7 @@ private:
     Page kept(const std::string& name);
     boost::asio::awaitable<Page> make(
         HttpRequest request, coordinator::Scope scope, std::string name);
+    bool has_room_for(std::size_t bytes) const;
     std::size_t unread_bytes();
 
     boost::asio::io_context& io_;

@@ -42,6 +42,7 @@ namespace {
 
 /// Descriptors of an io_context: epoll, a timer, a wake-up; and the epoll of the store's clients.
 constexpr int store_thread_descriptors = 4;
+constexpr const char* too_many_unproved = "too many callers that have not proved the secret";
 
 /// Sends a node with a secret the alert that this server has none, instead of closing without a
 /// reason.
@@ -78,8 +79,8 @@ private:
     using Place = std::shared_ptr<UnprovedPlace>;
 
     void accept(net::Tcp::socket socket);
-    /// Runs a conversation that a drain waits for. The place is held until the conversation ends.
-    void attend(boost::asio::awaitable<void> conversation, Place place = nullptr);
+    /// Runs a conversation that a drain waits for.
+    void attend(boost::asio::awaitable<void> conversation);
     boost::asio::awaitable<void> receive(net::Tcp::socket socket, int round, Place place);
     void dispatch(
         net::Tcp::socket socket, int round, Caller caller, std::string first_bytes, Place place);
@@ -113,7 +114,8 @@ private:
     int round_ = 0;
     std::vector<std::shared_ptr<Listener>> listeners_;
     Pages pages_;
-    std::shared_ptr<UnprovedCallers> unproved_ = std::make_shared<UnprovedCallers>();
+    std::shared_ptr<UnprovedCallers> unproved_ =
+        std::make_shared<UnprovedCallers>(options_.most_unproved_callers);
     Rejections rejections_;
     std::uint64_t control_count_ = 0;
     std::uint64_t store_count_ = 0;
@@ -252,21 +254,21 @@ void RendezvousServer::Core::accept(net::Tcp::socket socket) {
     net::prepare(socket);
     Place place;
     if (control_.has_secret() && !options_.has_store_of_round) {
-        auto network = net::peer_network(socket);
-        if (const auto objection = unproved_->objection_to(network); !objection.empty())
-            return reject(net::peer_name(socket), objection);
-        place = std::make_shared<UnprovedPlace>(unproved_, std::move(network));
+        place = std::make_shared<UnprovedPlace>(
+            unproved_,
+            Handshakes::Caller{net::peer_network(socket), net::peer_address(socket)},
+            control_.now());
+        if (place->is_taken()) return reject(net::peer_name(socket), too_many_unproved);
     }
-    attend(receive(std::move(socket), round_, place), place);
+    attend(receive(std::move(socket), round_, std::move(place)));
 }
 
-void RendezvousServer::Core::attend(boost::asio::awaitable<void> conversation, Place place) {
+void RendezvousServer::Core::attend(boost::asio::awaitable<void> conversation) {
     ++caller_count_;
-    boost::asio::co_spawn(
-        io_, std::move(conversation), [this, place = std::move(place)](const std::exception_ptr&) {
-            --caller_count_;
-            end_drain_if_empty();
-        });
+    boost::asio::co_spawn(io_, std::move(conversation), [this](const std::exception_ptr&) {
+        --caller_count_;
+        end_drain_if_empty();
+    });
 }
 
 void RendezvousServer::Core::interrupt(
@@ -299,10 +301,12 @@ boost::asio::awaitable<void> RendezvousServer::Core::receive(
     {
         net::Deadline deadline(
             socket.get_executor(), options_.handshake_timeout, [&socket] { net::close(socket); });
+        if (place) place->close_with([&socket] { net::close(socket); });
         std::array<char, 4096> chunk{};
         while (caller == Caller::need_more) {
             const auto [ec, size] =
                 co_await socket.async_read_some(boost::asio::buffer(chunk), net::as_values);
+            if (place && place->is_taken()) co_return reject(peer, too_many_unproved);
             if (ec) {
                 // Not logged: load balancers and health checks connect and close at once.
                 if (bytes.empty() && !deadline.has_passed()) co_return;
@@ -312,6 +316,7 @@ boost::asio::awaitable<void> RendezvousServer::Core::receive(
             caller = sniff(bytes, options_.accepted);
         }
     }
+    if (place) place->close_with({});
     dispatch(std::move(socket), round, caller, std::move(bytes), std::move(place));
 }
 
@@ -333,9 +338,8 @@ void RendezvousServer::Core::dispatch(
             return store_->adopt(std::move(socket), std::move(first_bytes));
         case Caller::http:
             ++http_count_;
-            return attend(
-                serve_http(std::move(socket), std::move(first_bytes), pages_, control_.secrets()),
-                std::move(place));
+            return attend(serve_http(
+                std::move(socket), std::move(first_bytes), pages_, control_.secrets(), place));
         case Caller::tls:
             if (drain_) return;
             if (!control_.has_secret()) {

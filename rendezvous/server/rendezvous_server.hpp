@@ -12,6 +12,7 @@
 #include "rendezvous/server/store_survey.hpp"
 #include "rendezvous/wire/query.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -53,6 +54,8 @@ public:
         /// How long a caller may take to send its preamble, and how long an agent may then take to
         /// join.
         Duration handshake_timeout = limits::handshake_timeout;
+        /// With a secret: the bound of UnprovedCallers.
+        std::size_t most_unproved_callers = limits::max_unproved_callers;
         /// Reports long waits in the round's store (StoreServer::watch_waits), on that store's
         /// thread.
         std::function<void(control::StoreWait)> on_store_wait = {};

@@ -3,25 +3,36 @@
 
 namespace ddprun::server {
 
-std::string UnprovedCallers::objection_to(const std::string& network) const {
-    const auto found = of_network_.find(network);
-    if (found != of_network_.end() && found->second >= most_of_network_)
-        return "too many callers of one address that have not proved the secret: " +
-               std::to_string(found->second);
-    if (size_ >= most_)
-        return "too many callers that have not proved the secret: " + std::to_string(size_);
-    return {};
+ConnectionId UnprovedCallers::add(
+    UnprovedPlace& place, const Handshakes::Caller& caller, Instant now) {
+    const ConnectionId id{++last_id_};
+    places_.emplace(id, &place);
+    const auto surplus = counted_.add(id, caller, now);
+    if (!surplus) return id;
+    const auto found = places_.find(*surplus);
+    auto* const taken = found->second;
+    places_.erase(found);
+    taken->take_away();
+    return id;
 }
 
-void UnprovedCallers::add(const std::string& network) {
-    ++of_network_[network];
-    ++size_;
+void UnprovedCallers::remove(ConnectionId id) {
+    counted_.remove(id);
+    places_.erase(id);
 }
 
-void UnprovedCallers::remove(const std::string& network) {
-    --size_;
-    const auto found = of_network_.find(network);
-    if (--found->second == 0) of_network_.erase(found);
+UnprovedPlace::UnprovedPlace(
+    std::shared_ptr<UnprovedCallers> callers, const Handshakes::Caller& caller, Instant now)
+    : callers_(std::move(callers)),
+      id_(callers_->add(*this, caller, now)) {}
+
+UnprovedPlace::~UnprovedPlace() {
+    if (!is_taken_) callers_->remove(id_);
+}
+
+void UnprovedPlace::take_away() {
+    is_taken_ = true;
+    if (close_) close_();
 }
 
 }  // namespace ddprun::server

@@ -1,56 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/base/ids.hpp"
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/server/handshakes.hpp"
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
-#include <string>
 #include <utility>
 
 namespace ddprun::server {
 
-/// Counts the connections whose protocol is not known yet, and those that request a page.
-/// `Handshakes` counts the ones that have begun to prove a secret. `objection_to` changes nothing;
-/// `add` and `remove` record.
+class UnprovedPlace;
+
+/// Bounds the connections whose protocol is not known yet, and those that request a page. When
+/// there are too many, the one that `Handshakes` selects is closed, so that callers of one address
+/// keep no others out. Connections that have begun to prove a secret are counted apart.
 class UnprovedCallers {
 public:
-    explicit UnprovedCallers(
-        std::size_t most = limits::max_unproved_callers,
-        std::size_t most_of_network = limits::max_unproved_callers_per_network)
-        : most_(most),
-          most_of_network_(most_of_network) {}
+    explicit UnprovedCallers(std::size_t most = limits::max_unproved_callers) : counted_(most) {}
 
-    /// Why a further caller of this network is closed; empty: it is kept.
-    std::string objection_to(const std::string& network) const;
-    void add(const std::string& network);
-    /// Requires: it was added.
-    void remove(const std::string& network);
-    std::size_t size() const { return size_; }
+    std::size_t size() const { return counted_.size(); }
 
 private:
-    std::size_t most_;
-    std::size_t most_of_network_;
-    std::size_t size_ = 0;
-    std::map<std::string, std::size_t> of_network_;
+    friend class UnprovedPlace;
+    ConnectionId add(UnprovedPlace& place, const Handshakes::Caller& caller, Instant now);
+    void remove(ConnectionId id);
+
+    Handshakes counted_;
+    std::map<ConnectionId, UnprovedPlace*> places_;
+    std::uint64_t last_id_ = 0;
 };
 
-/// Counts one connection in `UnprovedCallers` while this object exists.
+/// The place of one connection among them, while this object exists or until it is taken away.
 class UnprovedPlace {
 public:
-    UnprovedPlace(std::shared_ptr<UnprovedCallers> callers, std::string network)
-        : callers_(std::move(callers)),
-          network_(std::move(network)) {
-        callers_->add(network_);
-    }
-    ~UnprovedPlace() { callers_->remove(network_); }
+    UnprovedPlace(
+        std::shared_ptr<UnprovedCallers> callers, const Handshakes::Caller& caller, Instant now);
+    ~UnprovedPlace();
     UnprovedPlace(const UnprovedPlace&) = delete;
     UnprovedPlace& operator=(const UnprovedPlace&) = delete;
 
+    /// Called when the place is taken away; empty: the connection is just passed on, and `is_taken`
+    /// is checked later.
+    void close_with(std::function<void()> close) { close_ = std::move(close); }
+    bool is_taken() const { return is_taken_; }
+
 private:
+    friend class UnprovedCallers;
+    void take_away();
+
     std::shared_ptr<UnprovedCallers> callers_;
-    std::string network_;
+    std::function<void()> close_;
+    bool is_taken_ = false;
+    ConnectionId id_;
 };
 
 /// The most memory of a server with a secret that callers without the secret can occupy, however

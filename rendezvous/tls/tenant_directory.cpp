@@ -5,6 +5,9 @@
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/tls/secret_file.hpp"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -29,8 +32,21 @@ struct Names {
     bool has_other = false;
 };
 
+/// Why this folder is not accepted; empty: it is. Another user who can rename its files decides
+/// which secret belongs to which tenant.
+std::string objection_to(const std::string& path) {
+    struct stat facts {};
+    if (::stat(path.c_str(), &facts) != 0) return system_code(errno).message();
+    if (facts.st_uid != ::geteuid() && facts.st_uid != 0) return "belongs to another user";
+    if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return "can be written by other users: chmod go-w it";
+    return {};
+}
+
 /// The names of the files in the folder.
 Result<Names> names_in(const std::string& origin, const std::string& path) {
+    if (const auto objection = objection_to(path); !objection.empty())
+        return wrong(origin, path, objection);
     std::error_code ec;
     Names names;
     std::filesystem::directory_iterator entry{path, ec};

@@ -7,7 +7,9 @@ const shownMs = 2000, hiddenMs = 30000, answerMs = 10000;
 const mostNotes = 20, mostRounds = 100, noNodes = 1000000000;
 const byId = (id) => document.getElementById(id);
 
-let chosen = new URLSearchParams(location.hash.slice(1)).get("job");
+const inAddress = new URLSearchParams(location.hash.slice(1));
+// A run id belongs to a tenant; undefined: the server has none.
+let chosen = inAddress.has("job") ? {run_id: inAddress.get("job"), tenant: inAddress.get("tenant") ?? undefined} : null;
 let timer = 0, polling = false, shownTimeline = "";
 
 // ---- the document
@@ -67,19 +69,32 @@ function fillBar(bar, phases) {
     });
 }
 
+function isChosen(job) {
+    return chosen !== null && job.run_id === chosen.run_id && job.tenant === chosen.tenant;
+}
+
+function titleOf(job) {
+    return job.tenant ? job.tenant + ": " + job.run_id : job.run_id;
+}
+
+function queryOf(job) {
+    return "job=" + encodeURIComponent(job.run_id) + (job.tenant ? "&tenant=" + encodeURIComponent(job.tenant) : "");
+}
+
 // ---- what is shown
 
 function showJobs(jobs) {
     const make = () => {
         const made = row(6);
         const button = made.children[0].appendChild(element("button"));
-        button.onclick = () => choose(button.textContent);
+        button.onclick = () => choose(made.job);
         return made;
     };
     fill(byId("jobs"), jobs, make, (line, job) => {
         const cells = line.children;
-        put(line, "className", job.run_id === chosen ? "chosen" : "");
-        put(cells[0].firstChild, "textContent", job.run_id);
+        line.job = job;
+        put(line, "className", isChosen(job) ? "chosen" : "");
+        put(cells[0].firstChild, "textContent", titleOf(job));
         put(cells[1], "textContent", job.state);
         put(cells[2], "textContent", job.round < 0 ? "none" : String(job.round));
         put(cells[3], "textContent", String(job.node_count));
@@ -109,7 +124,7 @@ function waitText(wait, nodes) {
 }
 
 function showJob(job) {
-    put(byId("name"), "textContent", "Job " + job.run_id);
+    put(byId("name"), "textContent", "Job " + titleOf(job));
     put(byId("state"), "textContent", job.state + (job.reason ? ": " + job.reason : ""));
     const verdicts = [];
     if (job.root_cause) verdicts.push("root cause: " + job.root_cause);
@@ -195,9 +210,9 @@ async function readJson(path) {
 
 async function readAll() {
     const list = await readJson("status?from=" + noNodes);
-    if (chosen === null && list.jobs.length) chosen = list.jobs[list.jobs.length - 1].run_id;
+    if (chosen === null && list.jobs.length) chosen = list.jobs[list.jobs.length - 1];
     if (chosen === null) return {list, job: null, timeline: null};
-    const query = "job=" + encodeURIComponent(chosen);
+    const query = queryOf(chosen);
     const [job, timeline] = await Promise.all([readJson("status?" + query), readJson("timeline?" + query)]);
     return {list, job: job && job.jobs[job.jobs.length - 1], timeline};
 }
@@ -211,7 +226,7 @@ function show({list, job, timeline}) {
     const text = JSON.stringify(timeline);
     if (timeline && text !== shownTimeline) showRounds(timeline);
     shownTimeline = text;
-    report(isGone ? "job " + chosen + " is gone" : list.jobs.length ? "ddprun " + list.version : "ddprun " + list.version + ", no jobs", isGone);
+    report(isGone ? "job " + titleOf(chosen) + " is gone" : list.jobs.length ? "ddprun " + list.version : "ddprun " + list.version + ", no jobs", isGone);
     document.body.getBoundingClientRect();  // the layout is part of the update
     document.body.dataset.updateMs = (performance.now() - begin).toFixed(1);
 }
@@ -234,7 +249,7 @@ async function poll() {
 
 function choose(job) {
     chosen = job;
-    history.replaceState(null, "", "#job=" + encodeURIComponent(job));
+    history.replaceState(null, "", "#" + queryOf(job));
     poll();
 }
 

@@ -99,7 +99,13 @@ TEST_CASE("two tenants of one daemon have each a job of one id, and see their ow
         const auto of_all = http_get(endpoint, page);
         CHECK(contains(of_all, "\"blue\""));
         CHECK(contains(of_all, "\"red\""));
+        // The token of a tenant that is gone does not show all others.
+        CHECK(http_get(endpoint, page, std::string(64, '0')).starts_with("HTTP/1.1 401"));
     }
+    const std::string of_one = "/timeline?job=tested&tenant=red";
+    CHECK(contains(http_get(endpoint, of_one), "\"tenant\":\"red\""));
+    // A tenant's token keeps its own scope.
+    CHECK(contains(http_get(endpoint, of_one, tenants.token('B')), "\"tenant\":\"blue\""));
 
     auto second = tenants.node(port, 'B', {"--nnodes=2"});
     CHECK(second.wait_for_code() == 0);
@@ -144,11 +150,20 @@ TEST_CASE("tenants come, go and change their secrets while the daemon runs") {
     daemon.wait_for_line("secret.not_read.*line 1 is no secret");
     CHECK(code_with('B') == 0);
 
+    tenants.put("leaked", line_of('L'));
+    daemon.wait_for_line("security.tenants_changed.*count=3");
     // One with the secret of another tenant changes nothing.
     tenants.put("blue", line_of('G'));
     daemon.wait_for_line("secret.not_read.*'blue' and 'green' have the same secret");
     CHECK(code_with('B') == 0);
     CHECK(code_with('G') == 0);
+
+    // Neither that nor a file which is no tenant's keeps a tenant that is removed.
+    tenants.put("notes~", "of an editor\n");
+    daemon.wait_for_line("secret.not_read.*name is no tenant's");
+    tenants.remove("leaked");
+    daemon.wait_for_line("security.tenants_changed.*count=2");
+    CHECK(code_with('L') == 83);
 }
 
 TEST_CASE("a daemon does not start with a folder that is none of tenants") {
@@ -161,6 +176,10 @@ TEST_CASE("a daemon does not start with a folder that is none of tenants") {
     SUBCASE("a file that others can write") {
         REQUIRE(::chmod((tenants.dir / "tenants/red").c_str(), 0622) == 0);
         reason = "tenants/red': can be written by other users";
+    }
+    SUBCASE("a folder that others can write") {
+        REQUIRE(::chmod((tenants.dir / "tenants").c_str(), 0777) == 0);
+        reason = "tenants': can be written by other users";
     }
     SUBCASE("no file") {
         tenants.remove("blue");

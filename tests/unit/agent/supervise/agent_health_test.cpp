@@ -333,6 +333,17 @@ TEST_CASE("an error that stops one process kills no worker when several have the
     CHECK(story.asked_for<G::KillSession>().empty());
 }
 
+TEST_CASE("a verdict on a GPU that comes when its worker is gone makes the node unfit") {
+    Story story(checked());
+    join_and_run(story);
+    story.is(an_xid(restart_xid, {1}));
+    end_with_failure(story);
+    story.is(A::HealthChecked{HealthAnswer::fit, ""});
+    story.is(an_xid(unfit_xid, {}));
+    CHECK(story.agent.phase() != Phase::running);
+    CHECK(story.said<ctl::Leave>().size() == 1);
+}
+
 TEST_CASE("after the error of a GPU the check has the reason xid") {
     Story story(checked());
     join_and_run(story);
