@@ -32,8 +32,8 @@ struct Names {
     bool has_other = false;
 };
 
-/// Why this folder is not accepted; empty: it is. Another user who can rename its files decides
-/// which secret belongs to which tenant.
+/// Why this folder is not accepted; empty: it is. If another user can rename its files, that user
+/// decides which secret belongs to which tenant.
 std::string objection_to(const std::string& path) {
     struct stat facts {};
     if (::stat(path.c_str(), &facts) != 0) return system_code(errno).message();
