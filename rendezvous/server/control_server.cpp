@@ -6,6 +6,7 @@
 #include "rendezvous/base/memory_reserve.hpp"
 #include "rendezvous/base/random.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/server/unproved_callers.hpp"
 
 #include <boost/asio/post.hpp>
 
@@ -14,12 +15,6 @@
 #include <utility>
 
 namespace ddprun::server {
-namespace {
-
-constexpr const char* too_many_unproved = "too many callers that have not proved the secret";
-
-}  // namespace
-
 ControlServer::ControlServer(
     boost::asio::io_context& io,
     coordinator::Coordinator::Options options,

@@ -42,7 +42,6 @@ namespace {
 
 /// Descriptors of an io_context: epoll, a timer, a wake-up; and the epoll of the store's clients.
 constexpr int store_thread_descriptors = 4;
-constexpr const char* too_many_unproved = "too many callers that have not proved the secret";
 
 /// Sends a node with a secret the alert that this server has none, instead of closing without a
 /// reason.

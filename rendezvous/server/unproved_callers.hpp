@@ -14,6 +14,9 @@
 
 namespace ddprun::server {
 
+/// Why a connection is closed to make place for others.
+inline constexpr const char* too_many_unproved = "too many callers that have not proved the secret";
+
 class UnprovedPlace;
 
 /// Bounds the connections whose protocol is not known yet, and those that request a page. When
