@@ -4,6 +4,7 @@
 #include "rendezvous/base/descriptor.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/tls/file_rules.hpp"
 
 #include <fcntl.h>
 #include <sys/random.h>
@@ -21,10 +22,6 @@ namespace ddprun::tls {
 namespace secret_file {
 namespace {
 
-Failure wrong(const std::string& origin, const std::string& path, const std::string& what) {
-    return {system_code(EINVAL), origin + ": '" + path + "': " + what};
-}
-
 FileStamp stamp_of(const struct stat& facts) {
     constexpr std::int64_t ns_per_second = 1'000'000'000;
     return {
@@ -37,9 +34,8 @@ FileStamp stamp_of(const struct stat& facts) {
 /// Why this file is not accepted as a file with a secret; empty: it is accepted.
 std::string objection_to(const struct stat& facts) {
     if (!S_ISREG(facts.st_mode)) return "is no regular file";
-    if (facts.st_uid != ::geteuid() && facts.st_uid != 0) return "belongs to another user";
-    if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return "can be written by other users: chmod go-w it";
+    if (auto objection = objection_to_owner(facts); !objection.empty()) return objection;
+    if (auto objection = objection_to_writers(facts); !objection.empty()) return objection;
     // A secret mounted by Kubernetes belongs to root, and the group or all users of the container
     // can read it.
     if (facts.st_uid != 0 && (facts.st_mode & (S_IRGRP | S_IROTH)) != 0)
@@ -50,9 +46,7 @@ std::string objection_to(const struct stat& facts) {
 /// As `objection_to`, for a file that every user may read.
 std::string objection_to_public(const struct stat& facts) {
     if (!S_ISREG(facts.st_mode)) return "is no regular file";
-    if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return "can be written by other users: chmod go-w it";
-    return {};
+    return objection_to_writers(facts);
 }
 
 /// Reads the whole file, but at most one byte more than `most`.
@@ -87,15 +81,17 @@ Result<Text> read_text(const std::string& origin, const std::string& path, const
     // O_NONBLOCK, so that opening a pipe does not wait for its writer.
     const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (rules.is_no_link ? O_NOFOLLOW : 0);
     const Descriptor file{::open(path.c_str(), flags)};
-    if (file.get() < 0) return wrong(origin, path, system_code(errno).message());
+    if (file.get() < 0) return wrong_file(origin, path, system_code(errno).message());
     struct stat facts {};
-    if (::fstat(file.get(), &facts) != 0) return wrong(origin, path, system_code(errno).message());
+    if (::fstat(file.get(), &facts) != 0)
+        return wrong_file(origin, path, system_code(errno).message());
     const auto objection = rules.is_private ? objection_to(facts) : objection_to_public(facts);
-    if (!objection.empty()) return wrong(origin, path, objection);
+    if (!objection.empty()) return wrong_file(origin, path, objection);
     auto text = read_all(file.get(), rules.most_bytes);
-    if (!text) return wrong(origin, path, system_code(errno).message());
+    if (!text) return wrong_file(origin, path, system_code(errno).message());
     if (text->size() > rules.most_bytes)
-        return wrong(origin, path, "has more than " + std::to_string(rules.most_bytes) + " bytes");
+        return wrong_file(
+            origin, path, "has more than " + std::to_string(rules.most_bytes) + " bytes");
     return Text{std::move(*text), stamp_of(facts)};
 }
 
@@ -105,7 +101,7 @@ Result<SecretSource> read(const std::string& origin, const std::string& path, bo
     const auto read = read_text(origin, path, rules);
     if (!read) return read.error();
     auto secrets = parse_secrets(read->text);
-    if (!secrets) return wrong(origin, path, secrets.error().context);
+    if (!secrets) return wrong_file(origin, path, secrets.error().context);
     return SecretSource{origin, path, std::move(*secrets), read->stamp, is_no_link};
 }
 
@@ -152,7 +148,7 @@ Result<std::string> read_password_file(const std::string& origin, const std::str
     auto& text = read->text;
     while (text.ends_with('\n') || text.ends_with('\r'))
         text.pop_back();
-    if (text.empty()) return secret_file::wrong(origin, path, "is empty");
+    if (text.empty()) return wrong_file(origin, path, "is empty");
     return std::move(text);
 }
 
@@ -170,8 +166,7 @@ Result<SecretSource> read_or_make_secret_file(const std::string& origin, const s
     struct stat facts {};
     if (::lstat(path.c_str(), &facts) != 0 && errno == ENOENT)
         if (const int problem = secret_file::make(path))
-            return secret_file::wrong(
-                origin, path, "cannot be made: " + system_code(problem).message());
+            return wrong_file(origin, path, "cannot be made: " + system_code(problem).message());
     return secret_file::read(origin, path, true);
 }
 

@@ -3,10 +3,10 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/tls/file_rules.hpp"
 #include "rendezvous/tls/secret_file.hpp"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,10 +18,6 @@
 namespace ddprun::tls {
 namespace tenant_directory {
 namespace {
-
-Failure wrong(const std::string& origin, const std::string& path, const std::string& what) {
-    return {system_code(EINVAL), origin + ": '" + path + "': " + what};
-}
 
 constexpr const char* bad_name =
     "has a file whose name is no tenant's: accepted are 64 of A-Z, a-z, 0-9, -, _ and .";
@@ -37,16 +33,14 @@ struct Names {
 std::string objection_to(const std::string& path) {
     struct stat facts {};
     if (::stat(path.c_str(), &facts) != 0) return system_code(errno).message();
-    if (facts.st_uid != ::geteuid() && facts.st_uid != 0) return "belongs to another user";
-    if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return "can be written by other users: chmod go-w it";
-    return {};
+    auto objection = objection_to_owner(facts);
+    return objection.empty() ? objection_to_writers(facts) : objection;
 }
 
 /// The names of the files in the folder.
 Result<Names> names_in(const std::string& origin, const std::string& path) {
     if (const auto objection = objection_to(path); !objection.empty())
-        return wrong(origin, path, objection);
+        return wrong_file(origin, path, objection);
     std::error_code ec;
     Names names;
     std::filesystem::directory_iterator entry{path, ec};
@@ -58,11 +52,11 @@ Result<Names> names_in(const std::string& origin, const std::string& path) {
             continue;
         }
         if (names.tenants.size() == limits::max_tenants)
-            return wrong(
+            return wrong_file(
                 origin, path, "has more than " + std::to_string(limits::max_tenants) + " files");
         names.tenants.push_back(std::move(name));
     }
-    if (ec) return wrong(origin, path, ec.message());
+    if (ec) return wrong_file(origin, path, ec.message());
     return names;
 }
 
@@ -72,9 +66,9 @@ Result<Names> names_in(const std::string& origin, const std::string& path) {
 Result<TenantFolder> read_tenant_folder(const std::string& origin, const std::string& path) {
     const auto names = tenant_directory::names_in(origin, path);
     if (!names) return names.error();
-    if (names->has_other) return tenant_directory::wrong(origin, path, tenant_directory::bad_name);
+    if (names->has_other) return wrong_file(origin, path, tenant_directory::bad_name);
     if (names->tenants.empty())
-        return tenant_directory::wrong(origin, path, "has no file: each tenant needs one");
+        return wrong_file(origin, path, "has no file: each tenant needs one");
     std::vector<Tenant> tenants;
     for (const auto& name : names->tenants) {
         auto source = read_secret_file(origin, path + '/' + name);
@@ -82,7 +76,7 @@ Result<TenantFolder> read_tenant_folder(const std::string& origin, const std::st
         tenants.push_back({name, std::move(*source)});
     }
     auto made = Tenants::of(std::move(tenants));
-    if (!made) return tenant_directory::wrong(origin, path, made.error().context);
+    if (!made) return wrong_file(origin, path, made.error().context);
     return TenantFolder{origin, path, std::move(*made)};
 }
 
@@ -146,7 +140,7 @@ Result<Tenants> TenantDirectory::State::tenants_of(std::vector<Tenant> found) {
         if (const auto* earlier = tenant_before(tenant.name)) from_before.push_back(*earlier);
     auto made = Tenants::of(std::move(found));
     if (made) return made;
-    complain(tenant_directory::wrong(origin, path, made.error().context).context);
+    complain(wrong_file(origin, path, made.error().context).context);
     return Tenants::of(std::move(from_before));
 }
 
@@ -154,8 +148,7 @@ void TenantDirectory::State::check() {
     before = std::exchange(now, {});
     const auto names = tenant_directory::names_in(origin, path);
     if (!names) return complain(names.error().context);
-    if (names->has_other)
-        complain(tenant_directory::wrong(origin, path, tenant_directory::bad_name).context);
+    if (names->has_other) complain(wrong_file(origin, path, tenant_directory::bad_name).context);
     auto found = read(names->tenants);
     std::sort(found.begin(), found.end(), [](const Tenant& a, const Tenant& b) {
         return a.name < b.name;
