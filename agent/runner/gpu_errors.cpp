@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/runner/gpu_errors.hpp"
 
-#include "rendezvous/base/descriptor.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/result.hpp"
 
@@ -27,20 +26,31 @@ bool has_driver() {
     return ::access(driver_folder, F_OK) == 0;
 }
 
-int open_log() {
-    return ::open(kernel_log, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-}
-
-std::string failure_of_log() {
-    return Failure{system_code(errno), kernel_log}.describe();
+/// Opens the kernel's log at its end: records of earlier jobs do not count. The caller closes it.
+/// The context of a failure is the message to show.
+Result<int> open_log() {
+    const int file = ::open(kernel_log, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (file < 0) {
+        const auto failed = system_code(errno);
+        return Failure{failed, std::string{kernel_log} + ": " + failed.message()};
+    }
+    // Some containers have their console there.
+    if (::isatty(file) == 1) {
+        ::close(file);
+        return Failure{system_code(EINVAL), std::string{kernel_log} + ": is a terminal"};
+    }
+    ::lseek(file, 0, SEEK_END);
+    return file;
 }
 
 }  // namespace
 
 std::string why_no_gpu_errors() {
     if (!has_driver()) return "no NVIDIA driver here";
-    const Descriptor file{open_log()};
-    return file ? std::string{} : failure_of_log();
+    const auto file = open_log();
+    if (!file) return file.error().context;
+    ::close(*file);
+    return {};
 }
 
 GpuErrors::GpuErrors(boost::asio::io_context& io, OnXid on_xid)
@@ -50,20 +60,12 @@ GpuErrors::GpuErrors(boost::asio::io_context& io, OnXid on_xid)
 
 void GpuErrors::follow() {
     if (!has_driver()) return;
-    const int file = open_log();
-    if (file < 0) return log::info("gpu_errors.not_read", {{"reason", failure_of_log()}});
-    // In some containers this path is the console.
-    if (::isatty(file) == 1) {
-        ::close(file);
-        return log::info(
-            "gpu_errors.not_read", {{"reason", std::string{kernel_log} + ": is a terminal"}});
-    }
-    // Skips the records of earlier jobs.
-    ::lseek(file, 0, SEEK_END);
+    const auto file = open_log();
+    if (!file) return log::info("gpu_errors.not_read", {{"reason", file.error().context}});
     boost::system::error_code failed;
-    log_.assign(file, failed);
+    log_.assign(*file, failed);
     if (failed) {
-        ::close(file);
+        ::close(*file);
         return log::info("gpu_errors.not_read", {{"reason", failed.message()}});
     }
     wait();
