@@ -3,6 +3,7 @@
 
 #include "agent/supervise/agent_leave.hpp"
 #include "agent/supervise/agent_parts.hpp"
+#include "rendezvous/base/machine.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -34,7 +35,7 @@ std::string_view effect_of(health::XidAction action) {
         case health::XidAction::restart: return "the workers start again";
         case health::XidAction::unfit: return "the node leaves";
     }
-    return "?";
+    contradiction("an action of no kind", __FILE__, __LINE__);
 }
 
 }  // namespace
@@ -83,21 +84,20 @@ void on_xid_seen(AgentStep& step, AgentInterface::XidSeen seen) {
     const auto what = health::describe(seen.line);
     if (agent.leaving || agent.ending)
         return step.emit(AgentInterface::NoteXid{what, "none: this node is ending"});
+    const auto meant = health::action_of(seen.line);
     if (seen.local_ranks.empty() || !seen.round) {
         // The verdict on a GPU may come when the worker that had the error is gone.
-        const bool is_late = health::action_of(seen.line) == health::XidAction::unfit &&
-                             agent.xids.has_been_used(seen.line.gpu);
+        const bool is_late =
+            meant == health::XidAction::unfit && agent.xids.has_been_used(seen.line.gpu);
         step.emit(AgentInterface::NoteXid{
             what,
-            is_late ? std::string{effect_of(health::XidAction::unfit)}
-                    : "none: no worker here uses this GPU"});
+            is_late ? std::string{effect_of(meant)} : "none: no worker here uses this GPU"});
         if (is_late) leave_as_unfit(step, what);
         return;
     }
     agent.xids.note_used(seen.line.gpu);
     // Often every worker has all devices open. Then nothing shows which one cannot go on.
-    const bool is_of_one = health::action_of(seen.line) == health::XidAction::restart;
-    if (is_of_one && seen.local_ranks.size() > 1)
+    if (meant == health::XidAction::restart && seen.local_ranks.size() > 1)
         return step.emit(AgentInterface::NoteXid{
             what, "none: several workers use this GPU, and the driver names none of them"});
     const auto action = agent.xids.add(seen.line, *seen.round, step.now);
