@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/report/printable.hpp"
 
+#include "rendezvous/base/text.hpp"
+
 namespace ddprun::agent {
 namespace {
 
@@ -19,9 +21,7 @@ std::size_t columns(std::string_view word) {
 
 std::string shortened(std::string_view text, std::size_t most_bytes) {
     if (text.size() <= most_bytes) return std::string{text};
-    while (most_bytes > 0 && (static_cast<unsigned char>(text[most_bytes]) & 0xC0U) == 0x80U)
-        --most_bytes;
-    return std::string{text.substr(0, most_bytes)} + " ...";
+    return std::string{beginning_of(text, most_bytes)} + " ...";
 }
 
 std::string wrapped(std::string_view text, std::size_t indent) {

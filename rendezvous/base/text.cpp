@@ -30,6 +30,13 @@ std::string_view trimmed(std::string_view text, std::string_view blanks) {
     return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
+std::string_view beginning_of(std::string_view text, std::size_t most_bytes) {
+    if (text.size() <= most_bytes) return text;
+    while (most_bytes > 0 && (static_cast<unsigned char>(text[most_bytes]) & 0xC0U) == 0x80U)
+        --most_bytes;
+    return text.substr(0, most_bytes);
+}
+
 std::string shell_word(std::string_view text) {
     constexpr std::string_view plain = "-_./:=,+@%";
     const bool is_plain =

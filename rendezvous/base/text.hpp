@@ -23,6 +23,9 @@ std::string seconds_text(Duration length);
 /// The text without the blanks at both ends.
 std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
 
+/// The beginning of the text, of at most so many bytes; no UTF-8 character is cut in two.
+std::string_view beginning_of(std::string_view text, std::size_t most_bytes);
+
 /// The word quoted for a shell. It is in single quotes, unless it has only characters that no
 /// common shell expands (some expand "[" and "^").
 std::string shell_word(std::string_view text);

@@ -1,26 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/coordinator/timeline.hpp"
 
+#include "rendezvous/base/text.hpp"
+
 #include <algorithm>
 #include <utility>
 
 namespace ddprun::coordinator {
-namespace timeline {
-namespace {
-
-/// Cuts the text between two characters of UTF-8, and appends "...".
-void cut(std::string& text, std::size_t most_bytes) {
-    if (text.size() <= most_bytes) return;
-    const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; };
-    while (most_bytes > 0 && continues(text[most_bytes]))
-        --most_bytes;
-    text.resize(most_bytes);
-    text += "...";
-}
-
-}  // namespace
-}  // namespace timeline
-
 bool Timeline::is_in(int number) const {
     return !rounds_.empty() && !rounds_.back().end && rounds_.back().number == number;
 }
@@ -43,7 +29,8 @@ void Timeline::reach(control::GoodputPhase phase) {
 
 void Timeline::end_round(End end, const control::Goodput& totals) {
     if (rounds_.empty() || rounds_.back().end) return;
-    timeline::cut(end.root_cause, max_text_bytes);
+    if (end.root_cause.size() > max_text_bytes)
+        end.root_cause = std::string{beginning_of(end.root_cause, max_text_bytes)} + "...";
     rounds_.back().end = {std::move(end), totals};
 }
 
