@@ -90,8 +90,7 @@ void on_xid_seen(AgentStep& step, AgentInterface::XidSeen seen) {
         const bool is_late =
             meant == health::XidAction::unfit && agent.xids.has_been_used(seen.line.gpu);
         step.emit(AgentInterface::NoteXid{
-            what,
-            is_late ? std::string{effect_of(meant)} : "none: no worker here uses this GPU"});
+            what, is_late ? std::string{effect_of(meant)} : "none: no worker here uses this GPU"});
         if (is_late) leave_as_unfit(step, what);
         return;
     }

@@ -47,8 +47,8 @@ struct Serving {
     }
     boost::asio::awaitable<void> keep(std::string path) {
         const auto head = read_http_head("GET " + path + " HTTP/1.1\r\n\r\n");
-        got.push_back(co_await pages.get(
-            std::get<HttpRequest>(head), coordinator::Scope::everything()));
+        got.push_back(
+            co_await pages.get(std::get<HttpRequest>(head), coordinator::Scope::everything()));
     }
     /// Simulates other work of the thread: one task in each round of its queue, while pages are
     /// made.

@@ -273,7 +273,9 @@ std::string Story::result(const std::string& node) const {
 }
 
 TimelineStatus Story::timeline(int first_round) const {
-    return coordinator_->status_turn(now_, {Scope::everything(), {}, 0, 0, 1, first_round}).jobs.at(0).timeline.value();
+    return coordinator_->status_turn(now_, {Scope::everything(), {}, 0, 0, 1, first_round})
+        .jobs.at(0)
+        .timeline.value();
 }
 
 JobStatus Story::status() const {
