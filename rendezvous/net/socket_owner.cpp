@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/net/socket_owner.hpp"
 
+#include "rendezvous/base/descriptor.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/net/local_users.hpp"
@@ -67,12 +68,13 @@ struct Answer {
     bool is_short = false;
 };
 
-/// No entry when the kernel does not answer such requests, or has no such socket.
-Answer ask_kernel(const Ends& ends) {
-    struct {
-        nlmsghdr header;
-        inet_diag_req_v2 question;
-    } request{};
+struct Request {
+    nlmsghdr header;
+    inet_diag_req_v2 question;
+};
+
+Request request_for(const Ends& ends) {
+    Request request{};
     request.header.nlmsg_len = sizeof request;
     request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
     request.header.nlmsg_flags = NLM_F_REQUEST;
@@ -83,14 +85,23 @@ Answer ask_kernel(const Ends& ends) {
     copy_address(ends.peer, question.id.idiag_src, question.id.idiag_sport);
     copy_address(ends.own, question.id.idiag_dst, question.id.idiag_dport);
     question.id.idiag_cookie[0] = question.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+    return request;
+}
 
-    const int link = ::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    if (link < 0) return {std::nullopt, is_shortage(errno)};
+/// No entry when the kernel does not answer such requests, or has no such socket.
+Answer ask_kernel(const Ends& ends) {
+    // Kept: to open and close one costs as much as the rest of a connection's begin.
+    thread_local Descriptor link;
+    if (!link)
+        link = Descriptor{::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)};
+    if (!link) return {std::nullopt, is_shortage(errno)};
+    const auto request = request_for(ends);
     // A request for one socket is answered at once, before `send` returns.
     alignas(nlmsghdr) std::array<char, 4096> answer{};
-    const bool is_sent = ::send(link, &request, sizeof request, 0) == sizeof request;
-    const auto size = is_sent ? ::recv(link, answer.data(), answer.size(), MSG_DONTWAIT) : -1;
-    ::close(link);
+    const bool is_sent = ::send(link.get(), &request, sizeof request, 0) == sizeof request;
+    const auto size = is_sent ? ::recv(link.get(), answer.data(), answer.size(), MSG_DONTWAIT) : -1;
+    // A later request must not get this one's answer.
+    if (size <= 0) link = {};
 
     nlmsghdr header{};
     inet_diag_msg found{};
@@ -99,8 +110,9 @@ Answer ask_kernel(const Ends& ends) {
     if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return {};
     std::memcpy(&found, answer.data() + NLMSG_HDRLEN, sizeof found);
     // When there is no such connection, the kernel answers with a listener at that port.
-    const bool is_it = found.id.idiag_sport == question.id.idiag_sport &&
-                       found.id.idiag_dport == question.id.idiag_dport;
+    const auto& wanted = request.question.id;
+    const bool is_it =
+        found.id.idiag_sport == wanted.idiag_sport && found.id.idiag_dport == wanted.idiag_dport;
     if (!is_it) return {};
     return {Entry{found.idiag_uid, found.idiag_inode}};
 }

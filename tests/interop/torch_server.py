@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """TCPStore servers of PyTorch, as many as asked for (one): prints their ports, a line each, and serves
 until its standard input ends."""
+import os
 import sys
 from datetime import timedelta
+
+# PyTorch's server asks for the name of each client's address, and serves nothing until there is an answer:
+# where the DNS server is slow, a bench takes hours. Without attempts there is none to wait for.
+os.environ["RES_OPTIONS"] = "attempts:0"
 
 import torch.distributed as dist
 
