@@ -4,9 +4,13 @@
 #include "rendezvous/base/limits.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 namespace ddprun::server {
 namespace {
+
+/// As in PlacementFacts::held_by.
+constexpr std::string_view daemon_name = "ddprun-rendezvous (";
 
 enum class Share : std::uint8_t { none, some, all };
 
@@ -34,12 +38,21 @@ std::string in_use(const PlacementFacts& facts) {
            (facts.held_by.empty() ? "" : " by " + facts.held_by);
 }
 
+/// For a user who expects the daemon of this machine to serve the job.
+std::string way_to_the_daemon(const PlacementFacts& facts) {
+    if (!facts.held_by.starts_with(daemon_name)) return {};
+    return "; for that server to be the job's give --rdzv-backend=c10d --rdzv-conf=is_host=0";
+}
+
 /// Decides to listen, unless the port is in use.
 Placement listen_unless_in_use(const PlacementFacts& facts, std::string why) {
     const auto on = [&](std::uint16_t port) { return listen_on(facts.endpoint.host, "", port); };
     if (!facts.is_port_in_use) return Listen{on(facts.endpoint.port), std::move(why)};
     if (facts.max_nodes == 1)
-        return Listen{on(0), in_use(facts) + "; a job of one node takes a free port instead"};
+        return Listen{
+            on(0),
+            in_use(facts) + "; a job of one node takes a free port instead" +
+                way_to_the_daemon(facts)};
     if (facts.is_host == true)
         return Refuse{
             in_use(facts) +
@@ -61,7 +74,8 @@ Placement decide_static(const PlacementFacts& facts) {
         return Refuse{
             in_use(facts) +
             ", and this node is to serve there; stop the other, choose another --master-port, or "
-            "give this node its --node-rank if it is not node 0"};
+            "give this node its --node-rank if it is not node 0" +
+            way_to_the_daemon(facts)};
     return Listen{
         listen_on(facts.endpoint.host, "", facts.endpoint.port),
         "node rank 0 serves, with static rendezvous"};
@@ -70,7 +84,7 @@ Placement decide_static(const PlacementFacts& facts) {
 }  // namespace
 
 bool PlacementFacts::is_held_by_ddprun() const {
-    return held_by.starts_with("ddprun (") || held_by.starts_with("ddprun-rendezvous (");
+    return held_by.starts_with("ddprun (") || held_by.starts_with(daemon_name);
 }
 
 ListenOn listen_on(std::string_view written_host, std::string_view address, std::uint16_t port) {

@@ -155,6 +155,22 @@ TEST_CASE("a port in use makes a client of the node") {
                                            "412), so its holder is taken for the job's server"}});
 }
 
+TEST_CASE("a job of one node that meets the daemon on its port is shown how to use it") {
+    auto facts = at_the_endpoint();
+    facts.max_nodes = 1;
+    facts.is_port_in_use = true;
+    facts.held_by = "ddprun-rendezvous (pid 412)";
+    const std::string way = "--rdzv-backend=c10d --rdzv-conf=is_host=0";
+
+    CHECK(contains(std::get<Listen>(decide(facts)).reason, way));
+    facts.held_by = "ddprun (pid 412)";
+    CHECK_FALSE(contains(std::get<Listen>(decide(facts)).reason, way));
+    facts.held_by = "ddprun-rendezvous (pid 412)";
+    facts.is_static = true;
+    facts.node_rank = 0;
+    CHECK(contains(std::get<Refuse>(decide(facts)).reason, way));
+}
+
 TEST_CASE("a port in use sends a job of one node to a free port") {
     auto facts = at_the_endpoint();
     facts.max_nodes = 1;
