@@ -202,7 +202,8 @@ void ControlServer::greeted(ConnectionId id) {
         net::local_address(connection.socket()),
         net::peer_network(connection.socket()),
         unguessable_nonce(),
-        connection.tenant()});
+        connection.tenant(),
+        connection.has_proved_secret()});
 }
 
 /// Without a lease (a job of one node) only TCP detects that the node's host is gone, so the
@@ -284,6 +285,18 @@ void ControlServer::perform(Machine::Effect& effect) {
                      {"round", hung.round},
                      {"reason", hung.reason},
                      {"ranks", short_list(hung.rows, {limits::max_hang_rows, "; "})}});
+            },
+            [&](const Machine::Commanded& commanded) {
+                const bool is_done = commanded.outcome == "done";
+                log_of_caller(
+                    other_lines_,
+                    log::Level::warning,
+                    is_done ? "command.obeyed" : "command.refused",
+                    {{"job", commanded.run_id},
+                     {"command", commanded.command},
+                     {"by", commanded.by},
+                     {"outcome", commanded.outcome},
+                     {"reason", commanded.text}});
             },
             [&](const Machine::Record& record) { hooks_.on_record(record); },
             [&](const Machine::SteppedDown& stepped_down) { hooks_.on_stepped_down(stepped_down); },
