@@ -27,7 +27,7 @@ constexpr Duration longest_wait = limits::resolve_timeout + limits::command_rela
 /// "alice@login1": the server shows it as stated, so variables are enough for the name.
 std::string own_name() {
     std::string user = "user " + std::to_string(::getuid());
-    for (const char* const variable : {"USER", "LOGNAME"})
+    for (const char* const variable : {"LOGNAME", "USER"})
         if (const char* const value = std::getenv(variable); value != nullptr && *value != '\0')
             user = value;
     std::array<char, limits::max_name_bytes + 1> host{};

@@ -31,12 +31,7 @@ void Coordinator::on_command(
     const auto connection = connected.connection;
     const auto by = sender_text(connected.peer_addr, command.by);
     const auto refuse = [&](Outcome outcome, std::string text) {
-        out.push_back(Commanded{
-            command.run_id,
-            control::describe(command),
-            by,
-            std::string{control::name_of(outcome)},
-            text});
+        out.push_back(Commanded{command.run_id, control::describe(command), by, outcome, text});
         out.push_back(Send{connection, control::JobCommandAnswer{outcome, std::move(text)}});
     };
     if (!connected.has_proved_secret) {

@@ -28,7 +28,7 @@ struct Connected {
     std::optional<Nonce> token = std::nullopt;
     /// The tenant whose secret the caller has proved; empty: the server has no tenants.
     std::string tenant = {};
-    /// The caller has proved a secret of the server. Without it, it may join, but command nothing.
+    /// The caller has proved a secret of the server. Only then are its commands performed.
     bool has_proved_secret = false;
 };
 
@@ -118,8 +118,7 @@ struct Commanded {
     std::string command;
     /// The sender.
     std::string by;
-    /// "done", "not_possible"
-    std::string outcome;
+    control::JobCommandAnswer::Outcome outcome{};
     std::string text;
     bool operator==(const Commanded&) const = default;
 };

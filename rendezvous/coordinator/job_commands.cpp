@@ -24,7 +24,7 @@ void answer(JobStep& step, const JobCommanded& commanded, Outcome outcome, std::
         step.job.identity.run_id,
         control::describe(commanded.command),
         commanded.by,
-        std::string{control::name_of(outcome)},
+        outcome,
         text});
     step.out.push_back(
         Send{commanded.connection, control::JobCommandAnswer{outcome, std::move(text)}});

@@ -78,8 +78,8 @@ std::string describe(const Effect& effect) {
                 return line;
             },
             [](const Commanded& commanded) {
-                return commanded.command + " " + commanded.outcome + " by " + commanded.by + " \"" +
-                       commanded.text + "\"";
+                return commanded.command + " " + std::string{control::name_of(commanded.outcome)} +
+                       " by " + commanded.by + " \"" + commanded.text + "\"";
             },
             [](const Record& record) { return "record " + std::to_string(record.number); },
             [](const SteppedDown& stepped_down) {

@@ -6,6 +6,7 @@
 #include "rendezvous/base/memory_reserve.hpp"
 #include "rendezvous/base/random.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/control/text.hpp"
 #include "rendezvous/server/unproved_callers.hpp"
 
 #include <boost/asio/post.hpp>
@@ -287,7 +288,7 @@ void ControlServer::perform(Machine::Effect& effect) {
                      {"ranks", short_list(hung.rows, {limits::max_hang_rows, "; "})}});
             },
             [&](const Machine::Commanded& commanded) {
-                const bool is_done = commanded.outcome == "done";
+                const bool is_done = commanded.outcome == control::JobCommandAnswer::Outcome::done;
                 log_of_caller(
                     other_lines_,
                     log::Level::warning,
@@ -295,7 +296,7 @@ void ControlServer::perform(Machine::Effect& effect) {
                     {{"job", commanded.run_id},
                      {"command", commanded.command},
                      {"by", commanded.by},
-                     {"outcome", commanded.outcome},
+                     {"outcome", control::name_of(commanded.outcome)},
                      {"reason", commanded.text}});
             },
             [&](const Machine::Record& record) { hooks_.on_record(record); },
