@@ -18,7 +18,7 @@ using Command = control::JobCommand;
 
 namespace {
 
-const std::string server = "node1:29400";
+const std::string the_server = "node1:29400";
 
 Answer with_jobs(std::vector<control::JobSummary> jobs) {
     Answer answer;
@@ -26,7 +26,7 @@ Answer with_jobs(std::vector<control::JobSummary> jobs) {
     return answer;
 }
 
-control::JobSummary a_job(const std::string& run_id) {
+control::JobSummary a_summary(const std::string& run_id) {
     control::JobSummary job;
     job.run_id = run_id;
     job.incarnation = "1a2b3c4d";
@@ -69,9 +69,9 @@ TEST_CASE("each answer of a server to a command has its exit code and one line")
     CHECK(outcome_of({Out::no_such_job, "no job"}, "run") == Outcome{3, "no job"});
     CHECK(outcome_of({Out::not_allowed, "no secret"}, "run") == Outcome{4, "no secret"});
     const auto code_of = [](control::ServerMessage message) {
-        return std::get<Outcome>(answer_in(std::move(message), server)).exit_code;
+        return std::get<Outcome>(answer_in(std::move(message), the_server)).exit_code;
     };
-    CHECK(std::get<Answer>(answer_in(Answer{Out::done, "x"}, server)).text == "x");
+    CHECK(std::get<Answer>(answer_in(Answer{Out::done, "x"}, the_server)).text == "x");
     CHECK(code_of(control::ProtocolError{"unknown type"}) == 1);
     CHECK(code_of(control::Lost{}) == 5);
 }
@@ -97,13 +97,14 @@ TEST_CASE("a failed connection to a server says what to give instead") {
 }
 
 TEST_CASE("the jobs of a server are a table, and the only one has its nodes") {
-    const auto list = shown_list(with_jobs({a_job("one"), a_job("two")}), server, false);
+    const auto list =
+        shown_list(with_jobs({a_summary("one"), a_summary("two")}), the_server, false);
     CHECK(
         list.text ==
         "JOB  STATE    ROUND  NODES  WORKERS  RESTARTS  REASON\n"
         "one  running  3      2      16       1/3       max nodes reached\n"
         "two  running  3      2      16       1/3       max nodes reached\n");
-    const auto job = shown_job(with_jobs({a_job("one")}), server, false);
+    const auto job = shown_job(with_jobs({a_summary("one")}), the_server, false);
     CHECK(job.exit_code == 0);
     for (const std::string part :
          {"job         one\n",
@@ -115,19 +116,19 @@ TEST_CASE("the jobs of a server are a table, and the only one has its nodes") {
         CAPTURE(job.text);
         CHECK(job.text.find(part) != job.text.npos);
     }
-    const auto json = shown_job(with_jobs({a_job("one")}), server, true);
+    const auto json = shown_job(with_jobs({a_summary("one")}), the_server, true);
     CHECK(json.text.find("\"job\": {\n    \"run_id\": \"one\"") != json.text.npos);
 }
 
 TEST_CASE("no job and several jobs of a server have different exit codes") {
-    CHECK(shown_list(with_jobs({}), server, false).exit_code == 0);
-    CHECK(shown_list(with_jobs({}), server, true).text == "[]\n");
+    CHECK(shown_list(with_jobs({}), the_server, false).exit_code == 0);
+    CHECK(shown_list(with_jobs({}), the_server, true).text == "[]\n");
     CHECK(
-        shown_job(with_jobs({}), server, false) ==
+        shown_job(with_jobs({}), the_server, false) ==
         Outcome{3, "no job of this secret runs on node1:29400"});
     CHECK(
-        shown_job(with_jobs({a_job("one"), a_job("two")}), server, true) ==
+        shown_job(with_jobs({a_summary("one"), a_summary("two")}), the_server, true) ==
         Outcome{2, "several jobs are meant: one, two; name one by its run id"});
     const Answer refused{Answer::Outcome::no_such_job, "no job 'x'"};
-    CHECK(shown_job(refused, server, false) == Outcome{3, "no job 'x'"});
+    CHECK(shown_job(refused, the_server, false) == Outcome{3, "no job 'x'"});
 }

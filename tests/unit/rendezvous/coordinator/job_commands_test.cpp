@@ -22,16 +22,16 @@ namespace {
 
 using What = control::JobCommand::What;
 
-constexpr const char* by = "ddprunctl at 10.0.0.108 (stated: alice@login1)";
+constexpr const char* stated_sender = "ddprunctl at 10.0.0.108 (stated: alice@login1)";
 
-control::JobCommand a_command(What what, std::vector<std::string> nodes = {}) {
+control::JobCommand a_job_command(What what, std::vector<std::string> nodes = {}) {
     control::JobCommand command{what, "job", std::move(nodes)};
     command.by = "alice@login1";
     return command;
 }
 
 /// The answer to a command that comes on the connection `ctl`.
-std::string answer(Story& job, control::JobCommand command, bool has_proved_secret = true) {
+std::string answer_to(Story& job, control::JobCommand command, bool has_proved_secret = true) {
     job.output();
     job.command("ctl", std::move(command), has_proved_secret);
     const auto lines = job.output();
@@ -48,34 +48,34 @@ std::string answer(Story& job, control::JobCommand command, bool has_proved_secr
 TEST_CASE("a stop of another machine ends the job on every node, and its cause has the sender") {
     auto job = job_of("2", "a b");
 
-    job.command("ctl", a_command(What::stop));
+    job.command("ctl", a_job_command(What::stop));
     const auto lines = job.output();
-    const std::string reason = std::string{"stopped by "} + by;
+    const std::string reason = std::string{"stopped by "} + stated_sender;
     REQUIRE(lines.size() == 6);
     CHECK(
         lines[0] ==
-        std::string{"stop job=job done by "} + by + " \"its workers have 30 s to end\"");
+        std::string{"stop job=job done by "} + stated_sender + " \"its workers have 30 s to end\"");
     CHECK(lines[1] == "ctl job_command_answer done \"its workers have 30 s to end\" jobs=0");
     CHECK(lines[2] == "draining: " + reason);
     CHECK(lines[3] == "a stop round=0 SIGTERM grace=30s \"" + reason + "\"");
     CHECK(lines[4] == "b stop round=0 SIGTERM grace=30s \"" + reason + "\"");
     CHECK(lines[5] == "ctl closed: a command was answered");
 
-    CHECK(answer(job, a_command(What::stop)) == "done \"it is stopping already\" jobs=0");
+    CHECK(answer_to(job, a_job_command(What::stop)) == "done \"it is stopping already\" jobs=0");
     job.ready("a b");
     CHECK(job.whole_result("a").exit_code == 143);
     CHECK(job.whole_result("b").root_cause->reason == reason);
     CHECK(
-        answer(job, a_command(What::stop)) ==
+        answer_to(job, a_job_command(What::stop)) ==
         "not_possible \"the job is over: " + reason + "\" jobs=0");
 }
 
 TEST_CASE("a stop of another machine may shorten the grace, and not extend it") {
     auto job = job_of("1", "a");
-    auto command = a_command(What::stop);
+    auto command = a_job_command(What::stop);
     command.grace = 31s;
     CHECK(
-        answer(job, command) ==
+        answer_to(job, command) ==
         "not_possible \"--grace=31 s is longer than the job's own (30 s, its --shutdown-timeout)\" "
         "jobs=0");
     command.grace = 2s;
@@ -87,15 +87,15 @@ TEST_CASE("a stop of another machine may shorten the grace, and not extend it") 
 TEST_CASE("a drain of another machine is performed as one that an agent forwards") {
     auto job = job_of("1:2", "a b");
     CHECK(
-        answer(job, a_command(What::drain, {"x"})) ==
+        answer_to(job, a_job_command(What::drain, {"x"})) ==
         "not_possible \"no node 'x'; there are a (group rank 0, 61000000), b (group rank 1, "
         "62000000)\" jobs=0");
-    job.command("ctl", a_command(What::drain, {"b"}));
+    job.command("ctl", a_job_command(What::drain, {"b"}));
     const auto lines = job.output();
     CHECK(lines.back() == "ctl closed: a command was answered");
-    CHECK(lines.at(3) == std::string{"b drain_order \"drained by "} + by + "\"");
+    CHECK(lines.at(3) == std::string{"b drain_order \"drained by "} + stated_sender + "\"");
     CHECK(
-        answer(job, a_command(What::undrain, {"b"})) ==
+        answer_to(job, a_job_command(What::undrain, {"b"})) ==
         "not_possible \"b (group rank 1, 62000000) is still being drained: try again when it has "
         "left\" jobs=0");
     job.say("b", control::Leave{"drained", SIGTERM});
@@ -103,7 +103,7 @@ TEST_CASE("a drain of another machine is performed as one that an agent forwards
     job.drop("b");
     CHECK(job.status().drained_hosts.size() == 1);
     CHECK(
-        answer(job, a_command(What::undrain, {"b"})) ==
+        answer_to(job, a_job_command(What::undrain, {"b"})) ==
         "done \"nodes of b may have a place\" jobs=0");
     CHECK(job.status().drained_hosts.empty());
 }
@@ -111,7 +111,7 @@ TEST_CASE("a drain of another machine is performed as one that an agent forwards
 TEST_CASE("a command without a proved secret does nothing, whatever it is") {
     auto job = job_of("1", "a");
     for (const auto what : {What::show, What::stop, What::drain, What::undrain}) {
-        const auto text = answer(job, a_command(what, {"a"}), false);
+        const auto text = answer_to(job, a_job_command(what, {"a"}), false);
         CHECK(text.starts_with("not_allowed \"this server has no secret"));
         CHECK(text.find("--rdzv-secret-file or DDPRUN_SECRET") != text.npos);
         CHECK(text.ends_with(" jobs=0"));
@@ -128,28 +128,28 @@ TEST_CASE("for a caller of one tenant the jobs of another do not exist") {
     const std::string none =
         "no_such_job \"no job 'job' on this server; it has none that runs\" jobs=0";
     for (const auto what : {What::show, What::stop, What::drain, What::undrain})
-        CHECK(answer(server, a_command(what, {"a"})) == none);
-    CHECK(answer(server, {What::show}) == "done \"\" jobs=0");
+        CHECK(answer_to(server, a_job_command(what, {"a"})) == none);
+    CHECK(answer_to(server, {What::show}) == "done \"\" jobs=0");
 
     server.is_of_tenant("ctl", "blue");
-    CHECK(answer(server, {What::show}) == "done \"\" jobs=1");
-    CHECK(answer(server, a_command(What::stop)).starts_with("done"));
+    CHECK(answer_to(server, {What::show}) == "done \"\" jobs=1");
+    CHECK(answer_to(server, a_job_command(What::stop)).starts_with("done"));
 }
 
 TEST_CASE("an unknown job is answered with the names of those that run") {
     auto job = job_of("1", "a");
     CHECK(
-        answer(job, {What::stop, "jbo"}) ==
+        answer_to(job, {What::stop, "jbo"}) ==
         "no_such_job \"no job 'jbo' on this server; there are: job\" jobs=0");
     // The codec bounds the name, and the text for display is printable where it is shown.
-    CHECK(answer(job, {What::stop, ""}).starts_with("no_such_job"));
+    CHECK(answer_to(job, {What::stop, ""}).starts_with("no_such_job"));
 }
 
 TEST_CASE("a member's connection takes no command, and one that has commanded joins nothing") {
     auto job = job_of("1", "a");
-    job.say("a", a_command(What::stop));
+    job.say("a", a_job_command(What::stop));
     CHECK(job.output().front() == "a error \"a command of a member\"");
-    job.command("ctl", a_command(What::show));
+    job.command("ctl", a_job_command(What::show));
     job.output();
     job.say("ctl", job.join_of("ctl"));
     CHECK(job.output().empty());
