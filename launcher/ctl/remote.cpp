@@ -106,7 +106,8 @@ std::string advice(control::ConnectError error) {
         case Error::needs_secret:
             return "; give the job's own by --rdzv-secret-file=PATH or DDPRUN_SECRET";
         case Error::not_encrypted:
-            return "; a job without a secret takes commands on its nodes only: run ddprunctl there";
+            return "; it is no rendezvous server of ddprun, or its jobs have no secret: then run "
+                   "ddprunctl on their nodes";
         case Error::lost: return {};
     }
     return {};
