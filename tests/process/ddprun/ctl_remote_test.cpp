@@ -198,7 +198,6 @@ TEST_CASE("a server without a secret performs no command of another machine") {
 
 TEST_CASE("where no rendezvous server is, a command ends with one line") {
     const TempDir dir;
-    const auto file = secret_file(dir, "secret", 'P');
     const auto at = [&](const std::string& endpoint, int code = 5) {
         const auto outcome = remote(dir, {"ps", "--rdzv-endpoint=" + endpoint}, line_of('P'));
         CHECK(outcome.code == code);
