@@ -123,7 +123,9 @@ TEST_CASE(
     CHECK(stop.code == 0);
     CHECK(stop.out == id + ": its workers have 30 s to end\n");
     CHECK(a.wait_for_code() == 143);
-    CHECK(contains(a.err(), "job was cancelled: stopped " + by));
+    CHECK(contains(a.err(), "reason=\"stopped " + by));
+    // The report breaks its lines.
+    CHECK(contains(a.err(), "job was cancelled: stopped by ddprunctl at 127.0.0.1"));
     server.daemon().wait_for_line("command.obeyed.*command=\"drain job=" + id);
     server.daemon().wait_for_line("command.refused.*command=\"stop job=" + id + " grace=3600 s\"");
     server.daemon().wait_for_line("command.obeyed.*command=\"stop job=" + id + "\".*alice@");
