@@ -152,6 +152,8 @@ void on_message(AgentStep& step, control::ServerMessage message) {
                 step.emit(AgentInterface::AnswerCommand{
                     answer.id, answer.is_done, std::move(answer.text)});
             },
+            // Only sent to ddprunctl.
+            [&](const control::JobCommandAnswer&) { step.note_stale("job_command_answer"); },
             [&](control::JobResult& result) { on_result(step, std::move(result)); },
             [&](control::ProtocolError& error) {
                 end_node(

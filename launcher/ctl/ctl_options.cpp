@@ -158,6 +158,22 @@ Result<CtlOptions> read_stacks(const Words& words, CtlOptions options) {
     return options;
 }
 
+Result<std::optional<RemoteServer>> read_server(const Words& words) {
+    const auto given = words.value_of("rdzv-endpoint");
+    if (!given) {
+        if (words.value_of("rdzv-secret-file"))
+            return misuse("--rdzv-secret-file: only with --rdzv-endpoint=HOST[:PORT]");
+        return std::optional<RemoteServer>{};
+    }
+    if (words.value_of("pid"))
+        return misuse("--pid: not with --rdzv-endpoint, since it is a process of this machine");
+    if (trimmed(*given).empty())
+        return misuse("--rdzv-endpoint: an empty value: accepted is HOST[:PORT]");
+    auto endpoint = parse_endpoint(*given, limits::default_rendezvous_port);
+    if (!endpoint) return misuse("--rdzv-endpoint: " + endpoint.error().context);
+    return std::optional{RemoteServer{std::move(*endpoint), words.value_of("rdzv-secret-file")}};
+}
+
 /// `count` words come before the nodes.
 CtlOptions read_drain(const Words& words, std::size_t count, CtlOptions options) {
     const auto& plain = words.plain;
@@ -199,6 +215,28 @@ std::vector<std::string_view> wanted_words(const CommandRow& row, const Words& w
     return wanted;
 }
 
+/// Why the command cannot go to a server; empty: it can.
+std::string reason_it_is_local(std::string_view command) {
+    if (command == "signal")
+        return "signals reach the workers of this machine only: run ddprunctl on their node";
+    if (command == "stacks")
+        return "stacks are read on the machine of the workers: run ddprunctl on their node";
+    return {};
+}
+
+/// The first option that does not belong to the command.
+std::optional<Failure> check_options(const std::string& name, const Words& words) {
+    for (const auto& [option, value] : words.options) {
+        const auto* row = row_of(option);
+        if (row->is_of(name)) continue;
+        const auto why = option == "rdzv-endpoint" ? reason_it_is_local(name) : std::string{};
+        return misuse(
+            "--" + option + ": not with " + name +
+            (why.empty() ? ", only with " + std::string{row->commands} : ": " + why));
+    }
+    return std::nullopt;
+}
+
 std::optional<Failure> check_arguments(
     const CommandRow& row, const Words& words, const std::vector<std::string_view>& wanted) {
     const auto given = words.plain.size() - 1;
@@ -219,12 +257,7 @@ std::optional<Failure> check_arguments(
     if (is_list && given - wanted.size() >= limits::max_drained_nodes)
         return misuse(
             name + ": more than " + std::to_string(limits::max_drained_nodes) + " nodes at once");
-    for (const auto& [option, value] : words.options)
-        if (const auto* option_row = row_of(option); !option_row->is_of(name))
-            return misuse(
-                "--" + option + ": not with " + name + ", only with " +
-                std::string{option_row->commands});
-    return std::nullopt;
+    return check_options(name, words);
 }
 
 }  // namespace
@@ -264,6 +297,9 @@ Result<CtlOptions> parse_ctl_options(std::span<const std::string> arguments) {
     const auto pid = number_of(*words, "pid", 1);
     if (!pid) return pid.error();
     options.pid = *pid;
+    auto server = read_server(*words);
+    if (!server) return server.error();
+    options.server = std::move(*server);
     if (row->name == "stop") return read_stop(*words, std::move(options));
     if (row->name == "signal") return read_signal(*words, std::move(options));
     if (row->name == "stacks") return read_stacks(*words, std::move(options));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/result.hpp"
 #include "rendezvous/control/command.hpp"
 
@@ -40,6 +41,15 @@ struct PrintText {
     bool operator==(const PrintText&) const = default;
 };
 
+/// The rendezvous server that a command goes to, instead of the agents of this machine.
+struct RemoteServer {
+    Endpoint endpoint;
+    /// The file with the secret; none: as with ShowToken.
+    std::optional<std::string> secret_file = std::nullopt;
+
+    bool operator==(const RemoteServer&) const = default;
+};
+
 struct CtlOptions {
     std::variant<
         ListJobs,
@@ -56,6 +66,7 @@ struct CtlOptions {
     std::optional<std::string> run_id = std::nullopt;
     std::optional<int> pid = std::nullopt;
     bool is_json = false;
+    std::optional<RemoteServer> server = std::nullopt;
 
     bool operator==(const CtlOptions&) const = default;
 };

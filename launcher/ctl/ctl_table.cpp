@@ -51,6 +51,16 @@ constexpr std::array option_rows{
         "PATH",
         "token",
         "of the secret in this file; else of DDPRUN_SECRET, or of the file of --secure"},
+    CtlOptionRow{
+        "rdzv-endpoint",
+        "HOST[:PORT]",
+        "ps status stop drain undrain",
+        "the jobs of the rendezvous server there, from any machine, with their secret"},
+    CtlOptionRow{
+        "rdzv-secret-file",
+        "PATH",
+        "ps status stop drain undrain",
+        "with --rdzv-endpoint: the job's secret; else DDPRUN_SECRET, or the file of --secure"},
     CtlOptionRow{"help", "", "", "print this help, then exit"},
     CtlOptionRow{"version", "", "", "print the version, then exit"},
     CtlOptionRow{
@@ -61,8 +71,10 @@ constexpr std::array exit_rows{
     ExitRow{exit_code::done, "done"},
     ExitRow{exit_code::refused, "refused: the job cannot do that now"},
     ExitRow{exit_code::usage, "wrong use"},
-    ExitRow{exit_code::no_such_job, "no such job on this machine"},
-    ExitRow{exit_code::not_allowed, "not allowed: the job of another user"},
+    ExitRow{exit_code::no_such_job, "no such job on this machine or server"},
+    ExitRow{
+        exit_code::not_allowed,
+        "not allowed: the job of another user, or the secret is not that of the job"},
     ExitRow{exit_code::no_answer, "no answer"},
 };
 
@@ -172,7 +184,7 @@ std::span<const ExitRow> exit_table() {
 
 std::string help_text() {
     std::string text =
-        "Shows and controls the jobs that ddprun runs on this machine.\n"
+        "Shows and controls the jobs that ddprun runs on this machine, or of a server.\n"
         "Usage: ddprunctl COMMAND [OPTION]...\n\n"
         "Commands:\n";
     for (const auto& row : command_rows)

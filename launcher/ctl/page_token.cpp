@@ -9,23 +9,21 @@
 #include <cstdlib>
 
 namespace ddprun::launcher::ctl {
-namespace {
 
-Result<tls::SecretSource> find_secrets(const std::optional<std::string>& secret_file) {
-    if (secret_file) return tls::read_secret_file("--secret-file", *secret_file);
+Result<tls::SecretSource> find_secrets(
+    const std::string& option, const std::optional<std::string>& secret_file) {
+    if (auto checked = tls::check_openssl(); !checked) return checked.error();
+    if (secret_file) return tls::read_secret_file(option, *secret_file);
     if (const char* const variable = std::getenv(tls::secret_variable))
         return tls::secrets_of_variable(variable);
     const char* const home = std::getenv("HOME");
     if (home == nullptr)
-        return Failure{system_code(EINVAL), "HOME is not set: give --secret-file=PATH"};
+        return Failure{system_code(EINVAL), "HOME is not set: give " + option + "=PATH"};
     return tls::read_secret_file("the file of --secure", tls::own_secret_file(home));
 }
 
-}  // namespace
-
 Result<std::string> page_token(const std::optional<std::string>& secret_file) {
-    if (auto checked = tls::check_openssl(); !checked) return checked.error();
-    const auto source = find_secrets(secret_file);
+    const auto source = find_secrets("--secret-file", secret_file);
     if (!source) return source.error();
     return tls::page_token(source->secrets.front());
 }

@@ -2,10 +2,12 @@
 #include "launcher/ctl/run_ctl.hpp"
 
 #include "launcher/ctl/ask_agents.hpp"
+#include "launcher/ctl/ask_server.hpp"
 #include "launcher/ctl/ctl_options.hpp"
 #include "launcher/ctl/ctl_table.hpp"
 #include "launcher/ctl/outcome.hpp"
 #include "launcher/ctl/page_token.hpp"
+#include "launcher/ctl/remote.hpp"
 #include "launcher/ctl/screens.hpp"
 #include "launcher/ctl/selection.hpp"
 #include "rendezvous/base/limits.hpp"
@@ -144,6 +146,23 @@ int pass_on(const std::vector<FoundAgent>& all, const control::Command& order, b
     return report(outcome_of(agent, command_agents(agent, order, timeout)), is_json);
 }
 
+/// A command to the rendezvous server, which performs it for every node.
+int run_remote(const CtlOptions& options) {
+    const bool is_json = options.is_json;
+    const auto answer = ask_server(options);
+    if (const auto* none = std::get_if<Outcome>(&answer))
+        return fail(none->exit_code, none->text, is_json);
+    const auto& answered = std::get<control::JobCommandAnswer>(answer);
+    const auto server = options.server->endpoint.to_string();
+    const bool is_list = std::holds_alternative<ListJobs>(options.command);
+    if (!is_list && !std::holds_alternative<ShowJob>(options.command))
+        return report(outcome_of(answered, *options.run_id), is_json);
+    const auto shown =
+        is_list ? shown_list(answered, server, is_json) : shown_job(answered, server, is_json);
+    if (shown.exit_code != exit_code::done) return fail(shown.exit_code, shown.text, is_json);
+    return show(shown.text);
+}
+
 }  // namespace
 
 bool is_called_ctl(std::string_view called_as) {
@@ -163,6 +182,7 @@ int run_ctl(int argc, const char* const* argv) {
     if (const auto* page = std::get_if<PrintText>(&options->command)) return show(page->text);
     if (const auto* token = std::get_if<ShowToken>(&options->command)) return show(*token, is_json);
     net::prepare_descriptors();
+    if (options->server) return run_remote(*options);
     const auto found = find_agents();
     if (!found) return fail(exit_code::no_answer, found.error().describe(), is_json);
     if (std::holds_alternative<ListJobs>(options->command)) return list(*found, is_json);

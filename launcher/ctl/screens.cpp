@@ -277,6 +277,13 @@ std::string status_text(const std::vector<FoundAgent>& agents, const JobPage& pa
                                                    : printable_line(page.problem)));
 }
 
+std::string page_text(const std::string& server, const JobPage& page) {
+    const auto job = job_of(page);
+    if (job.is_null()) return {};
+    return labelled("job", shown(job, "run_id")) + labelled("server", printable_line(server)) +
+           job_text(job);
+}
+
 std::string status_json(const std::vector<FoundAgent>& agents, const JobPage& page) {
     auto job = job_of(page);
     const bool is_there = !job.is_null();

@@ -32,6 +32,9 @@ std::string status_text(const std::vector<FoundAgent>& agents, const JobPage& pa
 /// `job` is an object of `/status`, or null; `nodes` is as in the list.
 std::string status_json(const std::vector<FoundAgent>& agents, const JobPage& page);
 
+/// The only job of a page of this server.
+std::string page_text(const std::string& server, const JobPage& page);
+
 /// The stacks of one rank.
 struct RankView {
     int rank = 0;

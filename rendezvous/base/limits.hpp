@@ -455,6 +455,13 @@ inline constexpr std::size_t max_stack_text_bytes = 7 * 1024;
 /// Nodes that one command names, and hosts of a job that are drained at the same time.
 inline constexpr std::size_t max_drained_nodes = 64;
 inline constexpr std::size_t max_drained_hosts = 1'000;
+/// Jobs, and nodes and drained hosts of an only job, that the server's answer to a command of
+/// another machine lists, so that it fits into a frame.
+inline constexpr std::size_t max_summary_jobs = 64;
+inline constexpr std::size_t max_summary_nodes = 96;
+inline constexpr std::size_t max_summary_drained = 16;
+/// The longest part of the stated name of such a command's user and host.
+inline constexpr std::size_t max_stated_name_bytes = 100;
 /// How many agents of its user ddprunctl queries at once, and how many bytes of the kernel's table
 /// of local sockets it reads to find them.
 inline constexpr std::size_t max_command_agents = 1'024;

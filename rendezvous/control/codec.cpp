@@ -6,6 +6,7 @@
 #include "rendezvous/control/error.hpp"
 #include "rendezvous/control/escaped.hpp"
 #include "rendezvous/control/fields.hpp"
+#include "rendezvous/control/job_command_fields.hpp"
 #include "rendezvous/control/text.hpp"
 
 #include <nlohmann/json.hpp>

@@ -5,6 +5,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/causes.hpp"
+#include "rendezvous/control/job_command.hpp"
 #include "rendezvous/control/terms.hpp"
 
 #include <cstddef>
@@ -371,7 +372,8 @@ using AgentMessage = std::variant<
     Notice,
     SaveReport,
     Drain,
-    Undrain>;
+    Undrain,
+    JobCommand>;
 
 // ---- server to agent ----------------------------------------------------------------------------
 
@@ -549,6 +551,7 @@ using ServerMessage = std::variant<
     DrainOrder,
     HangFound,
     JobResult,
+    JobCommandAnswer,
     ProtocolError>;
 
 }  // namespace ddprun::control

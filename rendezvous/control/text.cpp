@@ -4,6 +4,7 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/fields.hpp"
+#include "rendezvous/control/job_command_fields.hpp"
 
 #include <array>
 #include <cstdio>
@@ -141,6 +142,7 @@ std::string describe(const AgentMessage& message) {
                        (drain.is_forced ? " forced" : "");
             },
             [](const Undrain& undrain) { return of("id", undrain.id) + words_of(undrain.nodes); },
+            [](const JobCommand& command) { return describe(command); },
         },
         message);
     return std::string{type_of(message)} + " " + rest;
@@ -200,6 +202,10 @@ std::string describe(const ServerMessage& message) {
                 if (result.root_cause) line += " " + describe(*result.root_cause);
                 return line;
             },
+            [](const JobCommandAnswer& answer) {
+                return std::string{name_of(answer.outcome)} + " \"" + answer.text + "\" " +
+                       of("jobs", static_cast<int>(answer.jobs.size()));
+            },
             [](const ProtocolError& error) { return "\"" + error.reason + "\""; },
         },
         message);
@@ -253,6 +259,33 @@ std::string describe(const NodeRange& range) {
     if (range.max != range.min) line += ":" + std::to_string(range.max);
     if (range.spares > 0) line += "+" + std::to_string(range.spares);
     return line;
+}
+
+std::string describe(const JobCommand& command) {
+    return std::string{name_of(command.what)} +
+           (command.run_id.empty() ? std::string{} : " job=" + command.run_id) +
+           words_of(command.nodes) + (command.is_forced ? " forced" : "") +
+           (command.grace ? " grace=" + seconds_text(*command.grace) : std::string{});
+}
+
+std::string_view name_of(JobCommand::What what) {
+    switch (what) {
+        case JobCommand::What::show: return "show";
+        case JobCommand::What::stop: return "stop";
+        case JobCommand::What::drain: return "drain";
+        case JobCommand::What::undrain: return "undrain";
+    }
+    return {};
+}
+
+std::string_view name_of(JobCommandAnswer::Outcome outcome) {
+    switch (outcome) {
+        case JobCommandAnswer::Outcome::done: return "done";
+        case JobCommandAnswer::Outcome::not_possible: return "not_possible";
+        case JobCommandAnswer::Outcome::not_allowed: return "not_allowed";
+        case JobCommandAnswer::Outcome::no_such_job: return "no_such_job";
+    }
+    return {};
 }
 
 std::string_view name_of(NodeState state) {

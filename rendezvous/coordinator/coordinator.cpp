@@ -133,6 +133,10 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
         if (is_known) return complain(peer, "a second resume", now, out);
         return on_resume(peer, std::move(*resume), now, out);
     }
+    if (auto* command = std::get_if<control::JobCommand>(&received.message)) {
+        if (is_known) return complain(peer, "a command of a member", now, out);
+        return on_command(peer, std::move(*command), now, out);
+    }
     if (!is_known) return complain(peer, "the first message must be join or resume", now, out);
     pass(
         *peer.job,
@@ -147,6 +151,12 @@ void Coordinator::turn_elsewhere(const Received& received, std::vector<Effect>& 
     const std::string reason = "this server does not lead the job";
     if (std::holds_alternative<control::Join>(received.message))
         return refuse(received.connection, {reason, coordinating::retry_elsewhere}, out);
+    if (std::holds_alternative<control::JobCommand>(received.message))
+        out.push_back(Send{
+            received.connection,
+            control::JobCommandAnswer{
+                control::JobCommandAnswer::Outcome::not_possible,
+                reason + " now: give the address of the node that does"}});
     out.push_back(Close{received.connection, reason});
 }
 

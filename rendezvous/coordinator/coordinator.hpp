@@ -83,6 +83,7 @@ public:
     using Waiting = coordinator::Waiting;
     using Hung = coordinator::Hung;
     using Record = coordinator::Record;
+    using Commanded = coordinator::Commanded;
     using SteppedDown = coordinator::SteppedDown;
     using Effect = coordinator::Effect;
 
@@ -145,6 +146,11 @@ private:
     void on_received(Received received, Instant now, std::vector<Effect>& out);
     void on_join(Peer& peer, control::Join join, Instant now, std::vector<Effect>& out);
     void on_resume(Peer& peer, control::Resume resume, Instant now, std::vector<Effect>& out);
+    void on_command(
+        const Peer& peer, control::JobCommand command, Instant now, std::vector<Effect>& out);
+    std::string no_such_job(const std::string& tenant, const std::string& run_id) const;
+    control::JobCommandAnswer shown_jobs(
+        const std::string& tenant, const std::string& run_id, Instant now) const;
     void on_disconnected(ConnectionId connection, Instant now, std::vector<Effect>& out);
     void on_interrupted(const Interrupted& interrupted, Instant now, std::vector<Effect>& out);
     void on_deadline(Instant now, std::vector<Effect>& out);

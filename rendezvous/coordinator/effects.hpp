@@ -28,6 +28,8 @@ struct Connected {
     std::optional<Nonce> token = std::nullopt;
     /// The tenant whose secret the caller has proved; empty: the server has no tenants.
     std::string tenant = {};
+    /// The caller has proved a secret of the server. Only then are its commands performed.
+    bool has_proved_secret = false;
 };
 
 struct Send {
@@ -109,6 +111,19 @@ struct Record {
     bool operator==(const Record&) const = default;
 };
 
-using Effect = std::variant<Send, Close, Changed, Ranked, Waiting, Hung, Record, SteppedDown>;
+/// A command of another machine was answered; for the log.
+struct Commanded {
+    std::string run_id;
+    /// "stop job=llama7b"
+    std::string command;
+    /// The sender.
+    std::string by;
+    control::JobCommandAnswer::Outcome outcome{};
+    std::string text;
+    bool operator==(const Commanded&) const = default;
+};
+
+using Effect =
+    std::variant<Send, Close, Changed, Ranked, Waiting, Hung, Record, Commanded, SteppedDown>;
 
 }  // namespace ddprun::coordinator

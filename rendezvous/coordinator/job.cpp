@@ -169,6 +169,7 @@ void Job::dispatch(JobStep& step, Event event) {
             [&](Received& received) { job::on_received(step, std::move(received)); },
             [&](const Dropped& dropped) { job::on_connection_ended(step, dropped); },
             [&](const Interrupted& interrupted) { on_interrupted(step, interrupted); },
+            [&](const Commanded& commanded) { on_commanded(step, commanded); },
             [&](EndRecorded) { on_recorded(step); },
             [&](const Dissolved& dissolved) { job::on_dissolved(step, dissolved); },
             [&](DeadlinePassed) {

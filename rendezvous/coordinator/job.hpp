@@ -4,6 +4,7 @@
 #include "rendezvous/coordinator/connections.hpp"
 #include "rendezvous/coordinator/effects.hpp"
 #include "rendezvous/coordinator/ending.hpp"
+#include "rendezvous/coordinator/job_commands.hpp"
 #include "rendezvous/coordinator/job_data.hpp"
 #include "rendezvous/coordinator/reports.hpp"
 #include "rendezvous/coordinator/status.hpp"
@@ -43,6 +44,7 @@ public:
     using Joined = NodeJoined;
     using Resumed = NodeResumed;
     using Interrupted = JobInterrupted;
+    using Commanded = JobCommanded;
     /// Any other message of a member.
     struct Received {
         ConnectionId connection;
@@ -67,6 +69,7 @@ public:
         Received,
         Dropped,
         Interrupted,
+        Commanded,
         Dissolved,
         EndRecorded,
         DeadlinePassed>;

@@ -169,10 +169,6 @@ void order_to_leave(JobStep& step, Member& member, const std::string& reason) {
     repeat_drain(step, member.nonce());
 }
 
-void refuse(const JobStep& step, const Member& sender, int id, std::string reason) {
-    step.send(sender, control::DrainAnswer{id, false, std::move(reason)});
-}
-
 /// "no drained host 'x'; drained are node5, node7"
 std::string no_such_host(const JobData& job, const std::string& name) {
     std::vector<std::string> hosts;
@@ -203,11 +199,9 @@ void let_in(JobStep& step, const std::string& host) {
 }  // namespace
 }  // namespace node_drain
 
-void on_drain(JobStep& step, Member& sender, const control::Drain& drain) {
+DrainPlan plan_drain(JobData& job, const control::Drain& drain) {
     using namespace node_drain;
-    auto& job = step.job;
-    if (auto why = objection_now(job); !why.empty())
-        return refuse(step, sender, drain.id, std::move(why));
+    if (auto why = objection_now(job); !why.empty()) return {false, std::move(why)};
     auto [members, problem] = named(job, drain.nodes);
     if (problem.empty()) problem = objection_despite_force(job, members);
     // The nodes whose drain is new. A node that already leaves counts if its host is not drained
@@ -218,43 +212,62 @@ void on_drain(JobStep& step, Member& sender, const control::Drain& drain) {
                (member->is_leaving() && job.holds.drained.contains(member->host()));
     });
     if (problem.empty() && !drain.is_forced && !staying.empty()) problem = objection(job, staying);
-    if (!problem.empty()) return refuse(step, sender, drain.id, std::move(problem));
+    if (!problem.empty()) return {false, std::move(problem)};
 
-    const auto text = staying.empty()
-                          ? labels(job, members) + " leaves already"
-                          : labels(job, staying) + (staying.size() == 1 ? " leaves" : " leave") +
-                                outlook(job, staying);
-    // Answers before the order is sent: the sender may be the node that leaves.
-    step.send(sender, control::DrainAnswer{drain.id, true, text});
-    for (auto* member : members)
-        order_to_leave(step, *member, "drained by " + drain.by);
+    auto text = staying.empty()
+                    ? labels(job, members) + " leaves already"
+                    : labels(job, staying) + (staying.size() == 1 ? " leaves" : " leave") +
+                          outlook(job, staying);
+    return {true, std::move(text), std::move(members), "drained by " + drain.by};
 }
 
-void on_undrain(JobStep& step, Member& sender, const control::Undrain& undrain) {
+void perform(JobStep& step, const DrainPlan& plan) {
+    for (auto* member : plan.members)
+        node_drain::order_to_leave(step, *member, plan.reason);
+}
+
+UndrainPlan plan_undrain(JobData& job, const control::Undrain& undrain) {
     using namespace node_drain;
-    auto& job = step.job;
-    if (auto why = objection_now(job); !why.empty())
-        return refuse(step, sender, undrain.id, std::move(why));
-    if (undrain.nodes.empty()) return refuse(step, sender, undrain.id, "no node is named");
+    if (auto why = objection_now(job); !why.empty()) return {false, std::move(why)};
+    if (undrain.nodes.empty()) return {false, "no node is named"};
     std::set<std::string> hosts;
     for (const auto& name : undrain.nodes) {
         auto host = drained_host_called(job, name);
-        if (host.empty()) return refuse(step, sender, undrain.id, no_such_host(job, name));
+        if (host.empty()) return {false, no_such_host(job, name)};
         for (const auto* member : job.members.by_arrival())
             if (member->host() == host && member->drain_reason && !member->is_leaving())
-                return refuse(
-                    step,
-                    sender,
-                    undrain.id,
-                    label(job, *member) + " is still being drained: try again when it has left");
+                return {
+                    false,
+                    label(job, *member) + " is still being drained: try again when it has left"};
         hosts.insert(std::move(host));
     }
-    const auto text = short_list(std::vector(hosts.begin(), hosts.end()), {most_named});
-    step.note("undrained by " + undrain.by + ": " + text);
-    step.send(
-        sender, control::DrainAnswer{undrain.id, true, "nodes of " + text + " may have a place"});
-    for (const auto& host : hosts)
-        let_in(step, host);
+    std::vector<std::string> list(hosts.begin(), hosts.end());
+    const auto names = short_list(list, {most_named});
+    return {
+        true,
+        "nodes of " + names + " may have a place",
+        std::move(list),
+        "undrained by " + undrain.by + ": " + names};
+}
+
+void perform(JobStep& step, const UndrainPlan& plan) {
+    if (!plan.is_possible) return;
+    step.note(plan.note);
+    for (const auto& host : plan.hosts)
+        node_drain::let_in(step, host);
+}
+
+void on_drain(JobStep& step, const Member& sender, const control::Drain& drain) {
+    const auto plan = plan_drain(step.job, drain);
+    // Answers before the order is sent: the sender may be the node that leaves.
+    step.send(sender, control::DrainAnswer{drain.id, plan.is_possible, plan.text});
+    perform(step, plan);
+}
+
+void on_undrain(JobStep& step, const Member& sender, const control::Undrain& undrain) {
+    const auto plan = plan_undrain(step.job, undrain);
+    step.send(sender, control::DrainAnswer{undrain.id, plan.is_possible, plan.text});
+    perform(step, plan);
 }
 
 void repeat_drain(const JobStep& step, const Nonce& nonce) {

@@ -99,9 +99,10 @@ void on_message(JobStep& step, Member& member, control::AgentMessage message) {
     auto& job = step.job;
     std::visit(
         Overloaded{
-            // The coordinator handles these two messages itself, so they do not come here.
+            // The coordinator handles these messages itself, so they do not come here.
             [&](const control::Join&) { ++job.stale_count; },
             [&](const control::Resume&) { ++job.stale_count; },
+            [&](const control::JobCommand&) { ++job.stale_count; },
             [&](const control::Ready& ready) { on_ready(step, member, ready); },
             [&](const control::Started& started) { on_started(step, member, started); },
             [&](const control::Succeeded& succeeded) {

@@ -77,6 +77,10 @@ std::string describe(const Effect& effect) {
                     line += "; " + row;
                 return line;
             },
+            [](const Commanded& commanded) {
+                return commanded.command + " " + std::string{control::name_of(commanded.outcome)} +
+                       " by " + commanded.by + " \"" + commanded.text + "\"";
+            },
             [](const Record& record) { return "record " + std::to_string(record.number); },
             [](const SteppedDown& stepped_down) {
                 return "stepped down \"" + stepped_down.reason + "\"";

@@ -74,6 +74,8 @@ public:
     const net::Tcp::socket& socket() const { return socket_; }
     /// Empty: the server has no tenants. Requires: it is greeted.
     std::string tenant() const { return access_.tenant ? *access_.tenant : std::string{}; }
+    /// Requires: it is greeted.
+    bool has_proved_secret() const { return access_.session.has_value(); }
     void notice_lost_peer() { net::notice_lost_peer(socket_); }
     /// The memory of unsent messages and of an incomplete received one. A message to several
     /// connections counts once for each of them.

@@ -6,6 +6,7 @@
 #include "rendezvous/base/memory_reserve.hpp"
 #include "rendezvous/base/random.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/control/text.hpp"
 #include "rendezvous/server/unproved_callers.hpp"
 
 #include <boost/asio/post.hpp>
@@ -202,7 +203,8 @@ void ControlServer::greeted(ConnectionId id) {
         net::local_address(connection.socket()),
         net::peer_network(connection.socket()),
         unguessable_nonce(),
-        connection.tenant()});
+        connection.tenant(),
+        connection.has_proved_secret()});
 }
 
 /// Without a lease (a job of one node) only TCP detects that the node's host is gone, so the
@@ -284,6 +286,18 @@ void ControlServer::perform(Machine::Effect& effect) {
                      {"round", hung.round},
                      {"reason", hung.reason},
                      {"ranks", short_list(hung.rows, {limits::max_hang_rows, "; "})}});
+            },
+            [&](const Machine::Commanded& commanded) {
+                const bool is_done = commanded.outcome == control::JobCommandAnswer::Outcome::done;
+                log_of_caller(
+                    other_lines_,
+                    log::Level::warning,
+                    is_done ? "command.obeyed" : "command.refused",
+                    {{"job", commanded.run_id},
+                     {"command", commanded.command},
+                     {"by", commanded.by},
+                     {"outcome", control::name_of(commanded.outcome)},
+                     {"reason", commanded.text}});
             },
             [&](const Machine::Record& record) { hooks_.on_record(record); },
             [&](const Machine::SteppedDown& stepped_down) { hooks_.on_stepped_down(stepped_down); },

@@ -110,8 +110,24 @@ private:
             case 11: return say(save_report());
             case 12: return say(control::Drain{1, {node_name()}, bytes_.coin(), "fuzz"});
             case 13: return say(control::Undrain{1, {node_name()}, "fuzz"});
+            case 14: return command();
             default: return;
         }
+    }
+
+    /// A command of another machine, on a connection of its own.
+    void command() {
+        if (open_.size() == most_connections) return disconnect();
+        const ConnectionId id{++last_connection_};
+        open_.insert(id);
+        Coordinator::Connected connected{id, "10.0.0.7", "10.0.0.7:5", "10.0.0.9", "10.0.0.7"};
+        connected.has_proved_secret = bytes_.one_of(8) != 7;
+        post(std::move(connected));
+        const auto what = static_cast<control::JobCommand::What>(bytes_.one_of(4));
+        control::JobCommand command{what, bytes_.coin() ? "job" : "", {node_name()}};
+        command.is_forced = bytes_.coin();
+        if (bytes_.coin()) command.grace = age();
+        post(Coordinator::Received{id, std::move(command)});
     }
 
     /// Creates many jobs, each on a separate connection, which ends.

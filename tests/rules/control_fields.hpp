@@ -3,6 +3,7 @@
 
 #include "rendezvous/control/command_fields.hpp"
 #include "rendezvous/control/fields.hpp"
+#include "rendezvous/control/job_command_fields.hpp"
 #include "rendezvous/control/text.hpp"
 
 #include <map>
@@ -59,6 +60,12 @@ template <>
 inline constexpr const char* part_name<control::Goodput> = "*goodput*";
 template <>
 inline constexpr const char* part_name<control::SavePoint> = "*save point*";
+template <>
+inline constexpr const char* part_name<control::JobSummary> = "*job summary*";
+template <>
+inline constexpr const char* part_name<control::NodeSummary> = "*node summary*";
+template <>
+inline constexpr const char* part_name<control::DrainedHost> = "*drained host*";
 
 /// Lists the fields of one message or part, and of the parts inside.
 class FieldLister {

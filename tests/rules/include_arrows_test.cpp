@@ -157,6 +157,7 @@ const std::vector<std::string_view> shells_among_them{
     "rendezvous/base/signal_masked_thread",
     "rendezvous/base/start_failure",
     "launcher/ctl/ask_agents",
+    "launcher/ctl/ask_server",
     "launcher/ctl/page_token",
     "launcher/ctl/run_ctl",
     "launcher/host_connection",

@@ -94,6 +94,8 @@ std::string ctl_page() {
         "Reaches the jobs of its user that have a node on this machine; root reaches those of\n"
         "all users. \\fIRUN_ID\\fR is the name of a job (\\-\\-rdzv\\-id), as \\fBps\\fR shows "
         "it.\n"
+        "With \\-\\-rdzv\\-endpoint the rendezvous server there performs the command, from any\n"
+        "machine that has the secret of the job.\n"
         ".SH COMMANDS\n";
     for (const auto& row : launcher::ctl::command_table()) {
         text += ".TP\n.B " + roff(row.name);
@@ -115,7 +117,9 @@ std::string ctl_page() {
            ".SH EXAMPLES\n.EX\n"
            "ddprunctl ps\n"
            "ddprunctl stop run17 \\-\\-grace=10\n"
-           "ddprunctl signal run17 USR1 \\-\\-rank=3\n.EE\n"
+           "ddprunctl signal run17 USR1 \\-\\-rank=3\n"
+           "ddprunctl stop run17 \\-\\-rdzv\\-endpoint=node1 "
+           "\\-\\-rdzv\\-secret\\-file=secret\n.EE\n"
            ".SH SEE ALSO\n.BR ddprun (1)\n";
 }
 

@@ -98,6 +98,7 @@ void Server::perform(coordinator::Effect& effect) {
             },
             [](const coordinator::Waiting&) {},
             [](const coordinator::Hung&) {},
+            [](const coordinator::Commanded&) {},
         },
         effect);
 }

@@ -10,9 +10,9 @@ using control::NodeState;
 namespace {
 
 /// The words of the first line with this beginning, or "".
-std::string line_with(const Lines& lines, const std::string& start) {
+std::string line_with(const Lines& lines, const std::string& beginning) {
     for (const auto& line : lines)
-        if (line.starts_with(start)) return line;
+        if (line.starts_with(beginning)) return line;
     return {};
 }
 

@@ -83,6 +83,7 @@ void Story::note(const Coordinator::Effect& effect) {
             [](const Ranked&) {},
             [](const Record&) {},
             [](const SteppedDown&) {},
+            [&](const Commanded& commanded) { lines_.push_back(describe(Effect{commanded})); },
             [&](const Waiting& waiting) { lines_.push_back(describe(Effect{waiting})); },
             [&](const Hung& hung) { lines_.push_back(describe(Effect{hung})); },
         },
@@ -112,6 +113,14 @@ void Story::is_of_tenant(const std::string& node, std::string tenant) {
     tenants_[node] = std::move(tenant);
 }
 
+void Story::command(
+    const std::string& caller, control::JobCommand command, bool has_proved_secret) {
+    proves_secret_ = has_proved_secret;
+    const auto id = connect(caller);
+    proves_secret_ = false;
+    post(Coordinator::Received{id, std::move(command)});
+}
+
 ConnectionId Story::connect(const std::string& node) {
     const ConnectionId id{next_connection_++};
     const auto place = place_of(node);
@@ -125,7 +134,8 @@ ConnectionId Story::connect(const std::string& node) {
         place.server_addr,
         {},
         token,
-        tenants_[node]});
+        tenants_[node],
+        proves_secret_});
     return id;
 }
 

@@ -48,6 +48,9 @@ public:
     /// From now on its connections have proved the secret of this tenant.
     void is_of_tenant(const std::string& node, std::string tenant);
     void interrupt(int signal);
+    /// `ddprunctl` on another machine sends a command, on a connection of this name.
+    void command(
+        const std::string& caller, control::JobCommand command, bool has_proved_secret = true);
 
     // The same for several nodes.
     void started(const std::string& nodes, int round = 0);
@@ -114,6 +117,7 @@ private:
     std::map<std::string, std::optional<Nonce>> tokens_;
     std::map<std::string, control::JobResult> results_;
     std::uint64_t next_seq_ = 0;
+    bool proves_secret_ = false;
     Lines lines_;
 };
 
