@@ -306,6 +306,14 @@ void fields(Io& io, Like<Io, Join>& join) {
 }
 
 template <>
+inline constexpr std::string_view type_name<Resized> = "resized";
+template <class Io>
+void fields(Io& io, Like<Io, Resized>& resized) {
+    io("count", resized.count, Whole{1, limits::max_resizes});
+    io("nnodes", resized.nodes);
+}
+
+template <>
 inline constexpr std::string_view type_name<Assignment> = "assignment";
 template <class Io>
 void fields(Io& io, Like<Io, Assignment>& assignment) {
@@ -341,6 +349,7 @@ void fields(Io& io, Like<Io, Resume>& resume) {
     io.optional("save_report", resume.save_report);
     io.optional("goodput", resume.goodput);
     io.optional("goodput_age", resume.goodput_age);
+    io.optional("resized", resume.resized);
 }
 
 template <>
@@ -437,6 +446,15 @@ void fields(Io& io, Like<Io, Undrain>& undrain) {
     io("id", undrain.id, any_count);
     io("nodes", undrain.nodes, List{limits::max_drained_nodes, not_empty});
     io("by", undrain.by, Name{});
+}
+
+template <>
+inline constexpr std::string_view type_name<Resize> = "resize";
+template <class Io>
+void fields(Io& io, Like<Io, Resize>& resize) {
+    io("id", resize.id, any_count);
+    io("nnodes", resize.nodes);
+    io("by", resize.by, Name{});
 }
 
 template <>

@@ -17,6 +17,7 @@ void fields(Io& io, Like<Io, JobCommand>& command) {
     io.optional("forced", command.is_forced);
     io.optional("grace", command.grace);
     io.optional("by", command.by, Name{});
+    io.optional("nnodes", command.range);
 }
 
 template <class Io>
