@@ -224,7 +224,7 @@ TEST_CASE("a job that waits for its first round begins it with a smaller size") 
 }
 
 TEST_CASE("a job that cannot be resized now refuses it") {
-    auto job = job_of("1:3", "a b");
+    auto job = job_of("1:2", "a b");
     job.restart_server();
     job.resume("a", NodeState::running);
     CHECK(
@@ -238,15 +238,15 @@ TEST_CASE("a job that cannot be resized now refuses it") {
     job.interrupt(SIGINT);
     CHECK(resize(job, {1, 1}).starts_with("refused \"the job is ending: "));
 
-    auto other = job_of("1:2", "a");
-    other.join("b", [](control::Join& join) { join.versions.clear(); });
+    auto other = job_of("1:2", "a b");
+    other.join("c", [](control::Join& join) { join.versions.clear(); });
     CHECK(
         resize(other, {1, 1}) ==
-        refused("b (pid 100) runs an older release of ddprun, which changes the size of no job"));
+        refused("c (pid 100) runs an older release of ddprun, which changes the size of no job"));
 }
 
 TEST_CASE("a server that is started again gets the size from the nodes, the newest one") {
-    auto job = job_of("2", "a b c");
+    auto job = job_of("2", "a b");
     const control::Resized first{1, {1, 3}};
     const control::Resized second{2, {1, 1}};
     job.restart_server();
