@@ -146,7 +146,7 @@ inline std::vector<AgentMessage> agent_messages() {
         SaveReport{},
         Drain{7, {"node5", "3"}, true, "ddprunctl (user alice, pid 4711 on node2)"},
         Undrain{8, {"node5"}, "ddprunctl"},
-        Resize{9, {2, 4, 1}, "ddprunctl"},
+        Resize{9, {2, 4, 1, 2}, "ddprunctl"},
         Resize{},
         Drain{},
         JobCommand{
@@ -177,7 +177,7 @@ inline std::vector<ServerMessage> server_messages() {
         Refused{"differs", std::chrono::seconds{2}, true},
         Resumed{8},
         Lost{"unknown job"},
-        Resized{2, {1, 65'536, 3}},
+        Resized{2, {2, 65'536, 3, 2}},
         Resized{},
         an_assignment(),
         Stop{4, "rank 3 died", a_cause(), 15, std::chrono::seconds{30}},
@@ -238,7 +238,7 @@ inline std::vector<Command> commands() {
         ShowStack{3},
         DrainNodes{{"node5", "3"}, true},
         UndrainNodes{{"node5"}},
-        ResizeJob{{2, 4, 1}},
+        ResizeJob{{2, 4, 1, 2}},
         StopJob{},
         DrainNodes{{"1a2b3c4d"}},
         SignalWorkers{1}};
