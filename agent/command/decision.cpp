@@ -8,6 +8,7 @@
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/versions.hpp"
 
+#include <string_view>
 #include <utility>
 
 namespace ddprun::agent::command {
@@ -96,17 +97,23 @@ Decision decide_signal(
     return {std::move(reply), std::move(wanted)};
 }
 
-Decision decide_to_pass_on(const NodeFacts& facts) {
+/// `what_is_new`: what a server of an older release does not do, and what to do instead.
+Decision decide_to_pass_on(const NodeFacts& facts, int since, std::string_view what_is_new) {
     if (facts.fate == Agent::Fate::job_ends) return refused("the job is ending");
     if (!facts.is_connected)
         return refused(
             "this node has no connection to the rendezvous server now; give the command at another "
             "node");
-    if (facts.server_version < control::drain_since)
+    if (facts.server_version < since)
         return refused(
-            "the rendezvous server is of an older release of ddprun, which drains no node; end the "
-            "node by SIGTERM to its ddprun");
+            "the rendezvous server is of an older release of ddprun, which " +
+            std::string{what_is_new});
     return {std::nullopt, PassOn{}};
+}
+
+Decision decide_drain(const NodeFacts& facts) {
+    return decide_to_pass_on(
+        facts, control::drain_since, "drains no node; end the node by SIGTERM to its ddprun");
 }
 
 }  // namespace
@@ -125,7 +132,7 @@ control::NodeView view_of(
     view.page_token = server.page_token;
     view.is_connected = agent.is_connected();
     view.program = entrypoint_name(config.worker);
-    view.nodes = config.join.nodes;
+    view.nodes = agent.nodes();
     view.worker_count = config.worker.nproc;
     if (const auto* assignment = agent.assignment()) {
         view.assignment = *assignment;
@@ -150,8 +157,12 @@ Decision decide(
             [&](const control::ShowStack& order) {
                 return decision::decide_stack(order, view, facts);
             },
-            [&](const control::DrainNodes&) { return decision::decide_to_pass_on(facts); },
-            [&](const control::UndrainNodes&) { return decision::decide_to_pass_on(facts); },
+            [&](const control::DrainNodes&) { return decision::decide_drain(facts); },
+            [&](const control::UndrainNodes&) { return decision::decide_drain(facts); },
+            [&](const control::ResizeJob&) {
+                return decision::decide_to_pass_on(
+                    facts, control::resize_since, "changes the size of no job");
+            },
         },
         command);
 }

@@ -89,6 +89,8 @@ std::optional<control::CommandReply> CommandExecutor::execute(
         driver.post(Agent::DrainCommanded{order.caller, drain->nodes, drain->is_forced, by});
     if (const auto* undrain = std::get_if<control::UndrainNodes>(&order.command))
         driver.post(Agent::UndrainCommanded{order.caller, undrain->nodes, by});
+    if (const auto* resize = std::get_if<control::ResizeJob>(&order.command))
+        driver.post(Agent::ResizeCommanded{order.caller, resize->nodes, by});
     if (const auto* signal = std::get_if<command::SignalOrder>(&decision.order))
         return command::reply_to_signal(
             signal->signal, command_executor::pass(*signal, target_.workers), view);

@@ -134,6 +134,9 @@ void dispatch(AgentStep& step, Agent::Event event) {
             [&](Interface::UndrainCommanded& undrain) {
                 pass_on(step, undrain.id, std::move(undrain));
             },
+            [&](Interface::ResizeCommanded& resize) {
+                pass_on(step, resize.id, std::move(resize));
+            },
             [&](Interface::HealthChecked& checked) { on_health_checked(step, std::move(checked)); },
             [&](Interface::XidSeen& seen) { on_xid_seen(step, std::move(seen)); },
             [&](Interface::DeadlinePassed) { on_deadline(step); },

@@ -57,6 +57,10 @@ public:
     const control::Assignment* assignment() const {
         return data_.round ? &data_.round->assignment : nullptr;
     }
+    /// The number of the job's nodes: as started, or as a command has set it.
+    const control::NodeRange& nodes() const {
+        return data_.resized ? data_.resized->nodes : data_.config.join.nodes;
+    }
     /// Empty before a server has welcomed this node.
     std::string incarnation() const { return data_.incarnation(); }
     /// Why this node stops, or what it waits for; may be empty.

@@ -71,6 +71,8 @@ struct AgentData {
     std::optional<NodeLeaving> leaving;
     std::optional<Ending> ending;
     std::optional<KeptGoodput> goodput;
+    /// From the server, since its last welcome; the next server gets it with a resume.
+    std::optional<control::Resized> resized;
     bool is_lost = false;  ///< the server no longer counts this node as a member
     bool is_hosting = false;
     std::string standby_reason;  ///< from the server, while no round includes this node

@@ -123,6 +123,7 @@ struct AgentInterface {
     /// Commands that the server carries out; its answer comes as `AnswerCommand` with their `id`.
     using DrainCommanded = control::Drain;
     using UndrainCommanded = control::Undrain;
+    using ResizeCommanded = control::Resize;
     /// Answers to CheckHealth.
     struct HealthChecked {
         /// `unknown`: the check ended in another way, or not in time; `not_run`: its command could
@@ -168,6 +169,7 @@ struct AgentInterface {
         StopCommanded,
         DrainCommanded,
         UndrainCommanded,
+        ResizeCommanded,
         HealthChecked,
         XidSeen,
         DeadlinePassed>;

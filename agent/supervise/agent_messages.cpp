@@ -128,6 +128,7 @@ void on_message(AgentStep& step, control::ServerMessage message) {
         Overloaded{
             [&](const control::Hello&) { step.note_stale("hello"); },
             [&](const control::Lost& lost) { on_lost(step, lost); },
+            [&](const control::Resized& resized) { agent.resized = resized; },
             [&](control::Assignment& next) { on_assignment(step, std::move(next)); },
             [&](const control::Stop& stop) { on_stop(step, stop); },
             [&](control::Standby& standby) {
@@ -163,7 +164,9 @@ void on_message(AgentStep& step, control::ServerMessage message) {
                         error.reason});
             },
             [&](control::Welcome& welcome) {
-                if (follows(step, welcome.epoch)) notify_link(step, std::move(welcome));
+                if (!follows(step, welcome.epoch)) return;
+                agent.resized.reset();
+                notify_link(step, std::move(welcome));
             },
             [&](control::Refused& refused) { notify_link(step, std::move(refused)); },
             [&](control::Resumed& resumed) {

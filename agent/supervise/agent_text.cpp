@@ -146,6 +146,9 @@ std::string describe(const Agent::Event& event) {
             [](const A::UndrainCommanded& e) {
                 return "undrain commanded: " + control::describe(control::AgentMessage{e});
             },
+            [](const A::ResizeCommanded& e) {
+                return "resize commanded: " + control::describe(control::AgentMessage{e});
+            },
             [](const A::HealthChecked& e) {
                 return "health checked: " + std::string{answer_name(e.answer)} +
                        (e.text.empty() ? "" : ": " + e.text);

@@ -2,6 +2,7 @@
 #include "launcher/ctl/ctl_options.hpp"
 
 #include "launcher/ctl/ctl_table.hpp"
+#include "launcher/grammar/node_range.hpp"
 #include "launcher/grammar/number.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/nearest.hpp"
@@ -186,6 +187,13 @@ CtlOptions read_drain(const Words& words, std::size_t count, CtlOptions options)
     return options;
 }
 
+Result<CtlOptions> read_resize(const Words& words, CtlOptions options) {
+    const auto range = parse_node_range(words.plain.back());
+    if (!range) return misuse(range.error().context);
+    options.command = control::ResizeJob{*range};
+    return options;
+}
+
 /// The text to print, if only that is requested.
 Result<std::optional<std::string>> text_asked_for(const Words& words) {
     if (words.value_of("help")) return std::optional{help_text()};
@@ -305,6 +313,7 @@ Result<CtlOptions> parse_ctl_options(std::span<const std::string> arguments) {
     if (row->name == "stacks") return read_stacks(*words, std::move(options));
     if (row->name == "drain" || row->name == "undrain")
         return read_drain(*words, has_run_id ? 2 : 1, std::move(options));
+    if (row->name == "resize") return read_resize(*words, std::move(options));
     if (row->name == "token") options.command = ShowToken{words->value_of("secret-file")};
     if (row->name == "status") options.command = ShowJob{};
     return options;

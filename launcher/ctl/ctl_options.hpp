@@ -59,6 +59,7 @@ struct CtlOptions {
         ShowStacks,
         control::DrainNodes,
         control::UndrainNodes,
+        control::ResizeJob,
         ShowToken,
         PrintText>
         command;

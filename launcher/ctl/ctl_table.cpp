@@ -26,15 +26,20 @@ constexpr std::array command_rows{
         "RUN_ID NODE...",
         "take nodes out of a job, as SIGTERM to their ddprun would, and keep their hosts out"},
     CommandRow{"undrain", "RUN_ID NODE...", "let nodes of drained hosts into a job again"},
+    CommandRow{
+        "resize",
+        "RUN_ID MIN:MAX[+SPARES]",
+        "change how many nodes a job has; nodes that wait join, or the last ones stand by"},
     CommandRow{"token", "", "print what reads /status and /metrics of servers with a secret"},
 };
 
 constexpr std::array option_rows{
-    CtlOptionRow{"json", "", "ps status stop signal stacks drain undrain token", "print JSON"},
+    CtlOptionRow{
+        "json", "", "ps status stop signal stacks drain undrain resize token", "print JSON"},
     CtlOptionRow{
         "pid",
         "PID",
-        "status stop signal stacks drain undrain",
+        "status stop signal stacks drain undrain resize",
         "the ddprun of this process id; RUN_ID may be left out then, and is with drain and "
         "undrain"},
     CtlOptionRow{
@@ -54,12 +59,12 @@ constexpr std::array option_rows{
     CtlOptionRow{
         "rdzv-endpoint",
         "HOST[:PORT]",
-        "ps status stop drain undrain",
+        "ps status stop drain undrain resize",
         "the jobs of the rendezvous server there, from any machine, with their secret"},
     CtlOptionRow{
         "rdzv-secret-file",
         "PATH",
-        "ps status stop drain undrain",
+        "ps status stop drain undrain resize",
         "with --rdzv-endpoint: the job's secret; else DDPRUN_SECRET, or the file of --secure"},
     CtlOptionRow{"help", "", "", "print this help, then exit"},
     CtlOptionRow{"version", "", "", "print the version, then exit"},

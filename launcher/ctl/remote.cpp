@@ -136,6 +136,10 @@ control::JobCommand job_command_of(const CtlOptions& options, const std::string&
                 command.what = What::undrain;
                 command.nodes = undrain.nodes;
             },
+            [&](const control::ResizeJob& resize) {
+                command.what = What::resize;
+                command.range = resize.nodes;
+            },
             [](const auto&) {},
         },
         options.command);

@@ -197,6 +197,7 @@ int run_ctl(int argc, const char* const* argv) {
             [&](const ShowStacks& wanted) { return stacks(agents, wanted, is_json); },
             [&](const control::DrainNodes& order) { return pass_on(agents, order, is_json); },
             [&](const control::UndrainNodes& order) { return pass_on(agents, order, is_json); },
+            [&](const control::ResizeJob& order) { return pass_on(agents, order, is_json); },
             [&](const auto&) { return status(agents, is_json); },
         },
         options->command);

@@ -455,6 +455,8 @@ inline constexpr std::size_t max_stack_text_bytes = 7 * 1024;
 /// Nodes that one command names, and hosts of a job that are drained at the same time.
 inline constexpr std::size_t max_drained_nodes = 64;
 inline constexpr std::size_t max_drained_hosts = 1'000;
+/// Commands that change the number of a job's nodes.
+inline constexpr int max_resizes = 1'000'000;
 /// Jobs, and nodes and drained hosts of an only job, that the server's answer to a command of
 /// another machine lists, so that it fits into a frame.
 inline constexpr std::size_t max_summary_jobs = 64;

@@ -143,6 +143,7 @@ struct Cause {
         crash_loop,
         cancelled,
         superseded,
+        resized,  ///< by a command
     };
     Kind kind = Kind::worker_failed;
     std::string reason;

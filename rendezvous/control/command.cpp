@@ -27,6 +27,7 @@ std::string describe(const Command& command) {
                        return words_of(order.nodes) + (order.is_forced ? " forced" : "");
                    },
                    [](const UndrainNodes& order) { return words_of(order.nodes); },
+                   [](const ResizeJob& order) { return ' ' + describe(order.nodes); },
                },
                command);
 }

@@ -63,7 +63,16 @@ struct UndrainNodes {
     bool operator==(const UndrainNodes&) const = default;
 };
 
-using Command = std::variant<ShowNode, StopJob, SignalWorkers, ShowStack, DrainNodes, UndrainNodes>;
+/// Forwarded in the same way, as `Resize`.
+struct ResizeJob {
+    /// Without a unit.
+    NodeRange nodes = {};
+
+    bool operator==(const ResizeJob&) const = default;
+};
+
+using Command =
+    std::variant<ShowNode, StopJob, SignalWorkers, ShowStack, DrainNodes, UndrainNodes, ResizeJob>;
 
 // ---- agent to ddprunctl -------------------------------------------------------------------------
 

@@ -50,6 +50,13 @@ void fields(Io& io, Like<Io, UndrainNodes>& order) {
 }
 
 template <>
+inline constexpr std::string_view type_name<ResizeJob> = "resize_job";
+template <class Io>
+void fields(Io& io, Like<Io, ResizeJob>& order) {
+    io("nnodes", order.nodes);
+}
+
+template <>
 inline constexpr std::string_view type_name<NodeView> = "node_view";
 template <class Io>
 void fields(Io& io, Like<Io, NodeView>& view) {

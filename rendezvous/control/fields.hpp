@@ -306,6 +306,14 @@ void fields(Io& io, Like<Io, Join>& join) {
 }
 
 template <>
+inline constexpr std::string_view type_name<Resized> = "resized";
+template <class Io>
+void fields(Io& io, Like<Io, Resized>& resized) {
+    io("count", resized.count, Whole{1, limits::max_resizes});
+    io("nnodes", resized.nodes);
+}
+
+template <>
 inline constexpr std::string_view type_name<Assignment> = "assignment";
 template <class Io>
 void fields(Io& io, Like<Io, Assignment>& assignment) {
@@ -341,6 +349,7 @@ void fields(Io& io, Like<Io, Resume>& resume) {
     io.optional("save_report", resume.save_report);
     io.optional("goodput", resume.goodput);
     io.optional("goodput_age", resume.goodput_age);
+    io.optional("resized", resume.resized);
 }
 
 template <>
@@ -418,25 +427,6 @@ void fields(Io& io, Like<Io, Notice>& notice) {
     io.optional("asked", notice.asked);
     io("ends_job", notice.ends_job);
     io.optional("round", notice.round, round_number);
-}
-
-template <>
-inline constexpr std::string_view type_name<Drain> = "drain";
-template <class Io>
-void fields(Io& io, Like<Io, Drain>& drain) {
-    io("id", drain.id, any_count);
-    io("nodes", drain.nodes, List{limits::max_drained_nodes, not_empty});
-    io.optional("forced", drain.is_forced);
-    io("by", drain.by, Name{});
-}
-
-template <>
-inline constexpr std::string_view type_name<Undrain> = "undrain";
-template <class Io>
-void fields(Io& io, Like<Io, Undrain>& undrain) {
-    io("id", undrain.id, any_count);
-    io("nodes", undrain.nodes, List{limits::max_drained_nodes, not_empty});
-    io("by", undrain.by, Name{});
 }
 
 template <>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rendezvous/base/time.hpp"
+#include "rendezvous/control/terms.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +16,7 @@ namespace ddprun::control {
 
 /// Sent in place of `Join`.
 struct JobCommand {
-    enum class What : std::uint8_t { show, stop, drain, undrain };
+    enum class What : std::uint8_t { show, stop, drain, undrain, resize };
     What what = What::show;
     /// Empty, only with `show`: all jobs of the caller's tenant.
     std::string run_id = {};
@@ -26,6 +27,8 @@ struct JobCommand {
     std::optional<Duration> grace = std::nullopt;
     /// "alice@login1", as stated by the caller, which the server cannot check.
     std::string by = {};
+    /// With `resize`, as in `Resize`.
+    std::optional<NodeRange> range = std::nullopt;
 
     bool operator==(const JobCommand&) const = default;
 };

@@ -4,8 +4,37 @@
 #include "rendezvous/control/fields.hpp"
 #include "rendezvous/control/job_command.hpp"
 
-/// The fields of the messages between `ddprunctl` and the rendezvous server, as in fields.hpp.
+/// The fields of commands to the rendezvous server, from `ddprunctl` or forwarded by an agent, and
+/// of the answers to `ddprunctl`, as in fields.hpp.
 namespace ddprun::control {
+
+template <>
+inline constexpr std::string_view type_name<Drain> = "drain";
+template <class Io>
+void fields(Io& io, Like<Io, Drain>& drain) {
+    io("id", drain.id, any_count);
+    io("nodes", drain.nodes, List{limits::max_drained_nodes, not_empty});
+    io.optional("forced", drain.is_forced);
+    io("by", drain.by, Name{});
+}
+
+template <>
+inline constexpr std::string_view type_name<Undrain> = "undrain";
+template <class Io>
+void fields(Io& io, Like<Io, Undrain>& undrain) {
+    io("id", undrain.id, any_count);
+    io("nodes", undrain.nodes, List{limits::max_drained_nodes, not_empty});
+    io("by", undrain.by, Name{});
+}
+
+template <>
+inline constexpr std::string_view type_name<Resize> = "resize";
+template <class Io>
+void fields(Io& io, Like<Io, Resize>& resize) {
+    io("id", resize.id, any_count);
+    io("nnodes", resize.nodes);
+    io("by", resize.by, Name{});
+}
 
 template <>
 inline constexpr std::string_view type_name<JobCommand> = "job_command";
@@ -17,6 +46,7 @@ void fields(Io& io, Like<Io, JobCommand>& command) {
     io.optional("forced", command.is_forced);
     io.optional("grace", command.grace);
     io.optional("by", command.by, Name{});
+    io.optional("nnodes", command.range);
 }
 
 template <class Io>

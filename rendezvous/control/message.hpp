@@ -155,6 +155,8 @@ struct Resume {
     /// The newest goodput that this node has, and its age when this message was written.
     std::optional<Goodput> goodput = std::nullopt;
     std::optional<Duration> goodput_age = std::nullopt;
+    /// As last received.
+    std::optional<Resized> resized = std::nullopt;
 
     bool operator==(const Resume&) const = default;
 };
@@ -359,6 +361,16 @@ struct Undrain {
     bool operator==(const Undrain&) const = default;
 };
 
+/// A command that an agent forwards: the job has this many nodes from now on.
+struct Resize {
+    int id = 0;
+    /// Without a unit: the job's own unit stays.
+    NodeRange nodes = {};
+    std::string by;
+
+    bool operator==(const Resize&) const = default;
+};
+
 using AgentMessage = std::variant<
     Join,
     Resume,
@@ -373,6 +385,7 @@ using AgentMessage = std::variant<
     SaveReport,
     Drain,
     Undrain,
+    Resize,
     JobCommand>;
 
 // ---- server to agent ----------------------------------------------------------------------------
@@ -482,7 +495,7 @@ struct NoticeOver {
     bool operator==(const NoticeOver&) const = default;
 };
 
-/// The answer to `Drain` and `Undrain`.
+/// The answer to `Drain`, `Undrain` and `Resize`.
 struct DrainAnswer {
     int id = 0;
     bool is_done = false;
@@ -540,6 +553,7 @@ using ServerMessage = std::variant<
     Refused,
     Resumed,
     Lost,
+    Resized,
     Assignment,
     Stop,
     Standby,

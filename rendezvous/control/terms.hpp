@@ -35,6 +35,16 @@ struct NodeRange {
     bool operator==(const NodeRange&) const = default;
 };
 
+/// The number of nodes that the last command has set for a job, in place of the one with which its
+/// nodes were started.
+struct Resized {
+    /// How many such commands there have been.
+    int count = 1;
+    NodeRange nodes = {};
+
+    bool operator==(const Resized&) const = default;
+};
+
 enum class LateNodes : std::uint8_t { restart, at_restart, never };
 
 /// Which programs may use the store of a round: every program that can reach it, or only nodes with

@@ -142,6 +142,7 @@ std::string describe(const AgentMessage& message) {
                        (drain.is_forced ? " forced" : "");
             },
             [](const Undrain& undrain) { return of("id", undrain.id) + words_of(undrain.nodes); },
+            [](const Resize& resize) { return of("id", resize.id) + ' ' + describe(resize.nodes); },
             [](const JobCommand& command) { return describe(command); },
         },
         message);
@@ -163,6 +164,9 @@ std::string describe(const ServerMessage& message) {
             },
             [](const Resumed&) { return std::string{}; },
             [](const Lost& lost) { return "\"" + lost.reason + "\""; },
+            [](const Resized& resized) {
+                return of("count", resized.count) + ' ' + describe(resized.nodes);
+            },
             [](const Assignment& assignment) { return describe_assignment(assignment); },
             [](const Stop& stop) {
                 return of("round", stop.round) + " " + signal_name(stop.how) +
@@ -265,6 +269,7 @@ std::string describe(const JobCommand& command) {
     return std::string{name_of(command.what)} +
            (command.run_id.empty() ? std::string{} : " job=" + command.run_id) +
            words_of(command.nodes) + (command.is_forced ? " forced" : "") +
+           (command.range ? ' ' + describe(*command.range) : std::string{}) +
            (command.grace ? " grace=" + seconds_text(*command.grace) : std::string{});
 }
 
@@ -274,6 +279,7 @@ std::string_view name_of(JobCommand::What what) {
         case JobCommand::What::stop: return "stop";
         case JobCommand::What::drain: return "drain";
         case JobCommand::What::undrain: return "undrain";
+        case JobCommand::What::resize: return "resize";
     }
     return {};
 }
@@ -320,6 +326,7 @@ std::string_view name_of(Cause::Kind kind) {
         case Cause::Kind::crash_loop: return "crash_loop";
         case Cause::Kind::cancelled: return "cancelled";
         case Cause::Kind::superseded: return "superseded";
+        case Cause::Kind::resized: return "resized";
     }
     return {};
 }

@@ -10,6 +10,7 @@
 #include "rendezvous/coordinator/preemption.hpp"
 #include "rendezvous/coordinator/recovering.hpp"
 #include "rendezvous/coordinator/reports.hpp"
+#include "rendezvous/coordinator/resize.hpp"
 #include "rendezvous/coordinator/running.hpp"
 #include "rendezvous/coordinator/standby.hpp"
 
@@ -41,6 +42,7 @@ void welcome(const JobStep& step, const Member& member) {
     welcome.token = member.token;
     welcome.epoch = job.identity.epoch;
     step.send(member, std::move(welcome));
+    send_size(step, member);
 }
 
 void stand_by(const JobStep& step, const Member& member) {
@@ -305,6 +307,7 @@ void on_resumed(JobStep& step, NodeResumed resumed) {
     if (resume.state == control::NodeState::ready) member->join.store_port = resume.join.store_port;
     take_up(step, *member, resume);
     repeat_drain(step, resume.join.node.nonce);
+    repeat_size(step, resume);
 }
 
 void on_dropped(JobStep& step, Member& member) {

@@ -27,12 +27,13 @@ constexpr Duration first_note_after = 5s;
 constexpr int note_factor = 3;
 constexpr std::size_t most_named = 8;
 
-/// With `never` a late node may fill a free place, but the round never grows.
+/// With `never` a late node may fill a free place, but the round grows by a command only.
 std::size_t most_nodes(const JobData& job) {
+    const bool grows = job.causes.last && job.causes.last->kind == control::Cause::Kind::resized;
     const bool fills_holes_only =
-        job.terms.settings.late_nodes == control::LateNodes::never && job.round;
+        job.terms.settings.late_nodes == control::LateNodes::never && job.round && !grows;
     if (!fills_holes_only) return job.max_nodes();
-    return std::max(job.round->places.size(), job.min_nodes());
+    return std::clamp(job.round->places.size(), job.min_nodes(), job.max_nodes());
 }
 
 bool is_previous_round_settled(const JobData& job) {
@@ -60,7 +61,7 @@ void note_losses(JobStep& step, Forming& state) {
 std::string missing_ranks(const JobData& job) {
     if (!job.terms.settings.is_static) return {};
     std::set<int> ranks;
-    for (int rank = 0; rank < job.terms.nodes.max; ++rank)
+    for (int rank = 0; rank < job.nodes().max; ++rank)
         ranks.insert(rank);
     for (const auto* member : job.members.by_arrival())
         if (member->is_candidate()) ranks.erase(member->join.node_rank.value_or(-1));
@@ -85,7 +86,7 @@ std::string hosts_text(const JobData& job) {
 }
 
 Shortage shortage(JobData& job, const Forming& state) {
-    const auto& nodes = job.terms.nodes;
+    const auto& nodes = job.nodes();
     const auto ready = std::to_string(job.members.candidate_count(job.min_nodes())) + " of " +
                        (nodes.min == nodes.max ? "" : "at least ") + std::to_string(nodes.min) +
                        " nodes";
@@ -101,10 +102,10 @@ Shortage shortage(JobData& job, const Forming& state) {
 /// How many nodes do not fit into a multiple of the unit: ", 1 more than a multiple of 2". Empty
 /// for none.
 std::string left_over_text(const JobData& job, std::size_t ready) {
-    const auto left = ready - job.terms.nodes.in_units(ready);
+    const auto left = ready - job.nodes().in_units(ready);
     if (left == 0) return {};
     return ", " + std::to_string(left) + " more than a multiple of " +
-           std::to_string(*job.terms.nodes.unit);
+           std::to_string(*job.nodes().unit);
 }
 
 struct FormingDecision {
@@ -229,7 +230,7 @@ void update_forming(JobStep& step) {
         // The reason for a new round is logged even when all its nodes are ready already.
         if (!state.why.empty()) step.say("forming", state.why);
         auto chosen = choose_members(job.members, job.min_nodes(), forming::most_nodes(job));
-        chosen.resize(job.terms.nodes.in_units(chosen.size()));
+        chosen.resize(job.nodes().in_units(chosen.size()));
         return begin_round(step, chosen, std::exchange(state.why, {}), decision.reason);
     }
     if (!state.last_call_ends && step.now >= waits_until(state))

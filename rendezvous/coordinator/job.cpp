@@ -122,7 +122,7 @@ void check_round(JobData& job) {
         "a member has a place or none");
     job.round->check();
     const auto size = job.round->places.size();
-    require(job.terms.nodes.in_units(size) == size, "a round has whole units of nodes");
+    require(job.nodes().in_units(size) == size, "a round has whole units of nodes");
     for (const auto& [rank, place] : job.round->places.taken()) {
         const auto* member = job.members.find(place.nonce);
         require(

@@ -7,6 +7,7 @@
 #include "rendezvous/control/text.hpp"
 #include "rendezvous/coordinator/ending.hpp"
 #include "rendezvous/coordinator/node_drain.hpp"
+#include "rendezvous/coordinator/resize.hpp"
 
 #include <signal.h>
 
@@ -66,6 +67,15 @@ void undrain(JobStep& step, const JobCommanded& commanded) {
     perform(step, plan);
 }
 
+void resize(JobStep& step, const JobCommanded& commanded) {
+    const auto& range = commanded.command.range;
+    if (!range)
+        return answer(step, commanded, Outcome::not_possible, "no number of nodes is given");
+    const auto plan = plan_resize(step.job, {0, *range, commanded.by});
+    answer(step, commanded, plan.is_possible ? Outcome::done : Outcome::not_possible, plan.text);
+    perform(step, plan);
+}
+
 control::NodeSummary summary_of_node(const NodeStatus& node) {
     return {
         node.host,
@@ -87,6 +97,7 @@ void on_commanded(JobStep& step, const JobCommanded& commanded) {
         case What::stop: return job_commands::stop(step, commanded);
         case What::drain: return job_commands::drain(step, commanded);
         case What::undrain: return job_commands::undrain(step, commanded);
+        case What::resize: return job_commands::resize(step, commanded);
         case What::show: break;
     }
     contradiction("a command that changes nothing is for no job", __FILE__, __LINE__);

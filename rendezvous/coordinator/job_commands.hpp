@@ -11,7 +11,7 @@
 /// has proved the secret of the job's tenant.
 namespace ddprun::coordinator {
 
-/// A command for this job that changes it: stop, drain or undrain.
+/// A command for this job that changes it: stop, drain, undrain or resize.
 struct JobCommanded {
     ConnectionId connection;
     control::JobCommand command;

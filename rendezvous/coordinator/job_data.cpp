@@ -80,14 +80,17 @@ Duration JobData::lease() const {
     return job_data::lease(terms);
 }
 
-std::size_t JobData::growth() const {
+std::size_t JobData::waiting_count() const {
     const auto all = members.by_arrival();
-    const auto waiting = std::count_if(all.begin(), all.end(), [](const Member* member) {
+    return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [](const Member* member) {
         return !member->group_rank && member->is_candidate() && !member->hold;
-    });
+    }));
+}
+
+std::size_t JobData::growth() const {
     const auto now = round->places.size();
-    const auto count = std::min(max_nodes(), now + static_cast<std::size_t>(waiting));
-    return std::max(terms.nodes.in_units(count), now) - now;
+    const auto count = std::min(max_nodes(), now + waiting_count());
+    return std::max(nodes().in_units(count), now) - now;
 }
 
 Instant JobData::ready_by(Instant now) const {

@@ -221,8 +221,10 @@ struct PhaseTimes {
 
 struct JobData {
     JobIdentity identity;
-    /// The first node's join: nodes, budget, settings, user.
+    /// The first node's join: nodes, budget, settings, user. All nodes must agree with it, also
+    /// after a command has changed the number of nodes.
     control::Join terms;
+    std::optional<control::Resized> resized;
     JobState state;
     Membership members;
     Silence silence;
@@ -273,10 +275,16 @@ struct JobData {
         return terms.nodes.max > 1 || terms.nodes.spares > 0 || identity.epoch > 0;
     }
     Duration lease() const;
-    std::size_t min_nodes() const { return static_cast<std::size_t>(terms.nodes.min); }
-    std::size_t max_nodes() const { return static_cast<std::size_t>(terms.nodes.max); }
+    /// The number of nodes: as started, or as a command has set it.
+    const control::NodeRange& nodes() const { return resized ? resized->nodes : terms.nodes; }
+    std::size_t min_nodes() const { return static_cast<std::size_t>(nodes().min); }
+    std::size_t max_nodes() const { return static_cast<std::size_t>(nodes().max); }
+    /// A surplus node waits instead of being refused; also one that a smaller size has left over.
+    bool keeps_spares() const { return resized || nodes().keeps_spares(); }
     /// Places are free in the current round.
     bool has_room() const { return round->places.size() < max_nodes(); }
+    /// Nodes without a place that could get one now. Visits every member.
+    std::size_t waiting_count() const;
     /// How many waiting nodes would get a place if the round restarted: whole units, up to the
     /// number of free places. Visits every member.
     std::size_t growth() const;

@@ -96,6 +96,9 @@ struct Member {
         state = next;
         ready_by.reset();
     }
+    /// The node would be in the next round: it is connected, not about to leave, and has no workers
+    /// that cannot be killed.
+    bool is_present() const { return stays() && is_connected && !notice && state != State::out; }
     /// The node may be given a place in the next round.
     bool is_candidate() const {
         return state == State::ready && is_connected && stays() && join.store_port != 0;

@@ -86,19 +86,12 @@ std::string objection_now(const JobData& job) {
     return {};
 }
 
-/// True for a member that would be in the next round: connected, not about to leave, and without
-/// workers that cannot be killed.
-bool counts(const Member& member) {
-    return member.stays() && member.is_connected && !member.notice &&
-           member.state != Member::State::out;
-}
-
 /// The number of members that stay when these are drained.
 std::size_t staying_count(JobData& job, const std::vector<Member*>& drained) {
     const auto all = job.members.by_arrival();
     return static_cast<std::size_t>(
         std::count_if(all.begin(), all.end(), [&](const Member* member) {
-            return counts(*member) && !is_among(drained, *member);
+            return member->is_present() && !is_among(drained, *member);
         }));
 }
 
@@ -154,7 +147,7 @@ std::string outlook(JobData& job, const std::vector<Member*>& members) {
     const bool has_spare = std::any_of(all.begin(), all.end(), [&](const Member* member) {
         return member->is_candidate() && !member->hold && !is_among(members, *member);
     });
-    const auto next = std::min(job.max_nodes(), job.terms.nodes.in_units(left));
+    const auto next = std::min(job.max_nodes(), job.nodes().in_units(left));
     return has_spare ? "; a node that stands by takes a free place"
                      : "; the job goes on with " + counted(next, "node");
 }

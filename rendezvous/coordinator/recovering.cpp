@@ -8,6 +8,7 @@
 #include "rendezvous/coordinator/forming.hpp"
 #include "rendezvous/coordinator/preemption.hpp"
 #include "rendezvous/coordinator/reports.hpp"
+#include "rendezvous/coordinator/resize.hpp"
 #include "rendezvous/coordinator/running.hpp"
 
 #include <signal.h>
@@ -120,8 +121,9 @@ bool give_back_place(JobStep& step, Member& member, const control::Assignment& a
     return true;
 }
 
-/// Requires: the member has been accepted, so that a refused member changes no total.
-void restore_goodput(JobStep& step, const control::Resume& resume) {
+/// Requires: the member has been accepted, so that a refused member changes nothing.
+void restore_totals(JobStep& step, const control::Resume& resume) {
+    restore_size(step, resume);
     if (!resume.goodput) return;
     const auto age = resume.goodput_age.value_or(Duration{});
     step.job.ledger.restore(*resume.goodput, age, step.now);
@@ -136,7 +138,7 @@ void take_back_outside(JobStep& step, Member& member, const control::Resume& res
             assignment ? outdated_text(assignment->round, step.job.round->number)
                        : "it reports no round");
     }
-    restore_goodput(step, resume);
+    restore_totals(step, resume);
     step.send(member, control::Resumed{step.job.identity.epoch});
     member.become(Member::State::ready);
     step.send(member, control::Standby{reason(step.job, step.now)});
@@ -155,7 +157,7 @@ control::Cause stop_was_begun(const JobData& job, int round) {
 void take_back_inside(JobStep& step, Member& member, const control::Resume& resume) {
     auto& job = step.job;
     const int reported = resume.assignment->round;
-    restore_goodput(step, resume);
+    restore_totals(step, resume);
     job.round->done_step = std::max(job.round->done_step, resume.assignment->done_step);
     const bool is_free = resume.state == control::NodeState::ready;
     const bool is_stopping = resume.state == control::NodeState::stopping;

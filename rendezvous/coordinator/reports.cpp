@@ -9,6 +9,7 @@
 #include "rendezvous/coordinator/ending.hpp"
 #include "rendezvous/coordinator/node_drain.hpp"
 #include "rendezvous/coordinator/preemption.hpp"
+#include "rendezvous/coordinator/resize.hpp"
 #include "rendezvous/coordinator/running.hpp"
 #include "rendezvous/coordinator/store_waits.hpp"
 
@@ -119,6 +120,7 @@ void on_message(JobStep& step, Member& member, control::AgentMessage message) {
             [&](const control::SaveReport& report) { on_save_report(step, member, report); },
             [&](const control::Drain& drain) { on_drain(step, member, drain); },
             [&](const control::Undrain& undrain) { on_undrain(step, member, undrain); },
+            [&](const control::Resize& resize) { on_resize(step, member, resize); },
         },
         message);
 }

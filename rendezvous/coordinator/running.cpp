@@ -115,7 +115,7 @@ void consider_late_node(JobStep& step, const Member& member) {
     const bool restarts = !std::get<Running>(job.state).save && job.has_room() &&
                           job.terms.settings.late_nodes == control::LateNodes::restart &&
                           !job.has_successes() && !member.hold && !member.is_of_drained_host &&
-                          (!job.terms.nodes.unit || job.growth() > 0);
+                          (!job.nodes().unit || job.growth() > 0);
     if (restarts) {
         auto& state = std::get<Running>(job.state);
         if (!state.first_late_at) state.first_late_at = step.now;
@@ -149,7 +149,7 @@ void refuse_surplus(JobStep& step) {
     auto& job = step.job;
     auto& check_at = std::get<Running>(job.state).surplus_check_at;
     check_at.reset();
-    if (job.members.standby_count() == 0 || job.terms.nodes.keeps_spares()) return;
+    if (job.members.standby_count() == 0 || job.keeps_spares()) return;
     auto surplus = job.members.standbys();
     std::erase_if(surplus, [](const Member* member) { return !member->is_candidate(); });
     if (surplus.empty()) return;

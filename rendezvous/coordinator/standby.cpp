@@ -28,18 +28,14 @@ bool has_other_nodes_at(const JobData& job, const std::string& host) {
 
 /// "the job runs with 2 nodes and grows by 2 at a time (--node-unit): 1 more is needed".
 std::string unit_reason(const JobData& job, std::size_t unit) {
-    const auto members = job.members.by_arrival();
-    const auto waiting = static_cast<std::size_t>(
-        std::count_if(members.begin(), members.end(), [](const Member* member) {
-            return !member->group_rank && member->is_candidate() && !member->hold;
-        }));
+    const auto waiting = job.waiting_count();
     return "the job runs with " + counted(job.round->places.size(), "node") + " and grows by " +
            std::to_string(unit) +
            " at a time (--node-unit): " + std::to_string(unit - waiting % unit) + " more needed";
 }
 
 std::string late_reason(const JobData& job) {
-    const auto& unit = job.terms.nodes.unit;
+    const auto& unit = job.nodes().unit;
     const bool may_grow =
         job.terms.settings.late_nodes != control::LateNodes::never && !job.has_successes();
     if (unit && may_grow && job.growth() == 0)
@@ -71,7 +67,7 @@ std::string standby_reason(const JobData& job, const Member& member) {
     if (!job.is<Running>()) return job.said.reason;
     if (job.has_room()) return standby::late_reason(job);
     const auto places = counted(job.round->places.size(), "node");
-    if (job.terms.nodes.keeps_spares())
+    if (job.keeps_spares())
         return "spare: the job is full with " + places + ", this one takes the next free place";
     return "the job is full with " + places + "; waiting to know that all of them are there";
 }

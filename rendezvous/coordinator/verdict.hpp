@@ -38,7 +38,8 @@ struct RoundEnd {
     bool has_staying = true;
     std::span<const NodeFailure> failures = {};
     /// The cause that `Stop` named. It decides when nothing above applies: the server ended the
-    /// round to admit a late node, or was restarted while it was stopping the round.
+    /// round to admit a late node or by a command, or was restarted while it was stopping the
+    /// round.
     const control::Cause* stop_cause = nullptr;
 
     /// The restart budget allows another failure.

@@ -95,7 +95,7 @@ private:
     }
 
     void something_rare_happens() {
-        switch (bytes_.one_of(16)) {
+        switch (bytes_.one_of(17)) {
             case 0: return post(Coordinator::Interrupted{SIGTERM, "stopped"});
             case 1: return say(control::Heartbeat{0, wait()});
             case 2: return say(control::Heartbeat{0, std::nullopt, clients()});
@@ -111,8 +111,15 @@ private:
             case 12: return say(control::Drain{1, {node_name()}, bytes_.coin(), "fuzz"});
             case 13: return say(control::Undrain{1, {node_name()}, "fuzz"});
             case 14: return command();
+            case 15: return say(control::Resize{1, range(), "fuzz"});
             default: return;
         }
+    }
+
+    control::NodeRange range() {
+        const int min = 1 + static_cast<int>(bytes_.one_of(4));
+        const int max = min + static_cast<int>(bytes_.one_of(4));
+        return {min, max, static_cast<int>(bytes_.one_of(2))};
     }
 
     /// A command of another machine, on a connection of its own.
@@ -123,10 +130,11 @@ private:
         Coordinator::Connected connected{id, "10.0.0.7", "10.0.0.7:5", "10.0.0.9", "10.0.0.7"};
         connected.has_proved_secret = bytes_.one_of(8) != 7;
         post(std::move(connected));
-        const auto what = static_cast<control::JobCommand::What>(bytes_.one_of(4));
+        const auto what = static_cast<control::JobCommand::What>(bytes_.one_of(5));
         control::JobCommand command{what, bytes_.coin() ? "job" : "", {node_name()}};
         command.is_forced = bytes_.coin();
         if (bytes_.coin()) command.grace = age();
+        if (what == control::JobCommand::What::resize) command.range = range();
         post(Coordinator::Received{id, std::move(command)});
     }
 

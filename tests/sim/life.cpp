@@ -2,6 +2,7 @@
 #include "tests/sim/life.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/control/text.hpp"
 
 #include <signal.h>
 
@@ -123,6 +124,7 @@ const std::vector<Life::Fault>& Life::draining_faults() {
         auto faults = fixed_faults();
         faults.push_back({15, &Life::node_is_drained});
         faults.push_back({3, &Life::host_is_undrained});
+        faults.push_back({5, &Life::job_is_resized});
         return faults;
     }();
     return all;
@@ -248,6 +250,14 @@ void Life::host_is_undrained() {
     const auto& name = any_host().name();
     cluster_.world().note("undrain " + name);
     any_host().command(agent::Agent::UndrainCommanded{1, {name}, "ddprunctl"});
+}
+
+void Life::job_is_resized() {
+    // With a larger MIN the job would wait for nodes that are never started.
+    const int min = any(1, cluster_.options().nodes.min);
+    const control::NodeRange nodes{min, any(min, cluster_.options().nodes.max + 1)};
+    cluster_.world().note("resize to " + control::describe(nodes));
+    any_host().command(agent::Agent::ResizeCommanded{1, nodes, "ddprunctl"});
 }
 
 void Life::server_stops() {

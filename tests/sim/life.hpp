@@ -71,6 +71,7 @@ private:
     void node_gets_a_signal();
     void node_is_drained();
     void host_is_undrained();
+    void job_is_resized();
     void server_stops();
     void server_continues();
     void server_is_replaced();

@@ -59,6 +59,7 @@ TEST_CASE("what an agent does about a command") {
     using Stack = control::ShowStack;
     using Drain = control::DrainNodes;
     using Undrain = control::UndrainNodes;
+    using Resize = control::ResizeJob;
     const std::vector<Case> cases{
         {Stop{}, running, done("its workers have 30 s to end"), StopOrder{}},
         {Stop{}, idle, done("its workers have 30 s to end"), StopOrder{}},
@@ -105,6 +106,13 @@ TEST_CASE("what an agent does about a command") {
         {Drain{{"node5"}}, running, "", PassOn{}},
         {Drain{{"node5"}}, leaving, "", PassOn{}},
         {Undrain{{"node5"}}, idle, "", PassOn{}},
+        {Resize{{1, 3}}, running, "", PassOn{}},
+        {Resize{{1, 3}}, idle, "", PassOn{}},
+        {Resize{{1, 3}}, ending, refused("the job is ending")},
+        {Resize{{1, 3}},
+         under_older_server,
+         refused("the rendezvous server is of an older release of ddprun, which changes the size "
+                 "of no job")},
         {Drain{{"node5"}}, ending, refused("the job is ending")},
         {Drain{{"node5"}},
          cut_off,

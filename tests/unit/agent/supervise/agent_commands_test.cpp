@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/command/decision.hpp"
 #include "agent/supervise/agent.hpp"
+#include "rendezvous/control/versions.hpp"
 #include "tests/unit/agent/supervise/story.hpp"
 
 #include <doctest/doctest.h>
@@ -249,6 +250,8 @@ TEST_CASE("a drain is passed on to the server, and its answer passed back") {
     CHECK(story.asked() == Effects{A::AnswerCommand{7, true, "node5 leaves"}});
     story.is(A::UndrainCommanded{8, {"node5"}, "ddprunctl"});
     CHECK(story.said<ctl::Undrain>().size() == 1);
+    story.is(A::ResizeCommanded{9, {1, 3}, "ddprunctl"});
+    CHECK(story.said<ctl::Resize>() == std::vector{ctl::Resize{9, {1, 3}, "ddprunctl"}});
 
     story.is(A::LinkClosed{story.link, A::ConnectError::lost, "reset"});
     story.asked();
@@ -256,6 +259,25 @@ TEST_CASE("a drain is passed on to the server, and its answer passed back") {
     CHECK(
         story.asked() == Effects{A::AnswerCommand{
                              7, false, "this node has just lost its connection to the server"}});
+}
+
+TEST_CASE("a node keeps the size of a resized job for the next server") {
+    Story story(a_config(2));
+    run_workers(story);
+    CHECK(story.agent.nodes() == a_config(2).join.nodes);
+    const ctl::Resized resized{2, {1, 3}};
+
+    story.hears(resized);
+    CHECK(story.agent.nodes() == resized.nodes);
+    story.loses_server();
+    if (story.asked_for<A::Connect>().empty()) story.pass(1s);
+    story.link = story.asked_for<A::Connect>().back().link;
+    story.asked();
+    story.is(A::LinkOpened{story.link, "10.0.0.2:40001", control::resize_since});
+    REQUIRE(story.said<ctl::Resume>().size() == 1);
+    CHECK(story.said<ctl::Resume>().back().resized == resized);
+    // The job is started with the first size, which its nodes must agree on.
+    CHECK(story.said<ctl::Resume>().back().join.nodes == a_config(2).join.nodes);
 }
 
 TEST_CASE("where ranks save before a node is taken away, they do before it is drained") {

@@ -1408,6 +1408,7 @@ TEST_CASE("every event has an answer in every phase of an agent") {
             A::StopCommanded{"stopped by ddprunctl"},
             A::DrainCommanded{1, {"b"}, false, "ddprunctl"},
             A::UndrainCommanded{2, {"b"}, "ddprunctl"},
+            A::ResizeCommanded{3, {1, 3}, "ddprunctl"},
             A::HealthChecked{A::HealthChecked::Answer::unfit, "ECC errors"},
             A::XidSeen{0, {"0000:3b:00", 31, std::nullopt, "MMU Fault"}, {1}},
             A::XidSeen{0, {"0000:3b:00", 79, std::nullopt, "GPU lost"}, {1}},

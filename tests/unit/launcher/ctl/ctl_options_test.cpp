@@ -37,6 +37,7 @@ TEST_CASE("each command of ddprunctl means what its words say, wherever options 
     using Signal = control::SignalWorkers;
     using Drain = control::DrainNodes;
     using Undrain = control::UndrainNodes;
+    using Resize = control::ResizeJob;
     const std::vector<std::pair<Words, CtlOptions>> cases{
         {{"ps"}, {ListJobs{}}},
         {{"ps", "--json"}, {ListJobs{}, std::nullopt, std::nullopt, true}},
@@ -59,6 +60,10 @@ TEST_CASE("each command of ddprunctl means what its words say, wherever options 
         {{"drain", "run17", "--force", "node5", "3"}, {Drain{{"node5", "3"}, true}, "run17"}},
         {{"drain", "--pid=4711", "node5", "3"}, {Drain{{"node5", "3"}}, std::nullopt, 4711}},
         {{"undrain", "run17", "node5", "node7"}, {Undrain{{"node5", "node7"}}, "run17"}},
+        {{"resize", "run17", "2:4"}, {Resize{{2, 4}}, "run17"}},
+        {{"resize", "--pid=4711", "3"}, {Resize{{3, 3}}, std::nullopt, 4711}},
+        {{"resize", "run17", "2:4+1", "--rdzv-endpoint=node1:7"},
+         {Resize{{2, 4, 1}}, "run17", std::nullopt, false, RemoteServer{{"node1", 7}}}},
         {{"stacks"}, {ShowStacks{}}},
         {{"stacks", "run17", "--ranks=0-3"}, {ShowStacks{RankRange{0, 3}}, "run17"}},
         {{"stacks", "--pid=4711", "--ranks", "5"},
@@ -87,11 +92,12 @@ TEST_CASE("each command of ddprunctl means what its words say, wherever options 
 TEST_CASE("a mistake on ddprunctl's command line says what is accepted") {
     const std::vector<std::pair<Words, std::string>> cases{
         {{},
-         "no command given: accepted are ps, status, stop, signal, stacks, drain, undrain, token"},
+         "no command given: accepted are ps, status, stop, signal, stacks, drain, undrain, "
+         "resize, token"},
         {{"stopp", "x"}, "'stopp': unknown command: did you mean stop?"},
         {{"reboot"},
          "'reboot': unknown command: accepted are ps, status, stop, signal, stacks, drain, "
-         "undrain, token"},
+         "undrain, resize, token"},
         {{"ps", "x"}, "ps: 'x' is one word too many"},
         {{"stop"}, "stop: RUN_ID is missing"},
         {{"signal", "x"}, "signal: SIGNAL is missing"},
@@ -108,6 +114,16 @@ TEST_CASE("a mistake on ddprunctl's command line says what is accepted") {
         {{"undrain"}, "undrain: RUN_ID is missing"},
         {{"drain", "x", "a", ""}, "drain: an empty word: accepted is NODE..."},
         {{"undrain", "x", "a", "--force"}, "--force: not with undrain, only with drain"},
+        {{"resize", "x"}, "resize: MIN:MAX[+SPARES] is missing"},
+        {{"resize", "x", ""}, "resize: an empty word: accepted is MIN:MAX[+SPARES]"},
+        {{"resize", "x", "5:3"},
+         "'5:3': MIN is larger than MAX; accepted are N, MIN:MAX and MIN:MAX+SPARES with 1 <= MIN "
+         "<= MAX <= 65536"},
+        {{"resize", "x", "0"},
+         "'0': accepted are N, MIN:MAX and MIN:MAX+SPARES with 1 <= MIN <= MAX <= 65536"},
+        {{"resize", "x", "1:65537"},
+         "'1:65537': too many nodes; accepted are N, MIN:MAX and MIN:MAX+SPARES with 1 <= MIN <= "
+         "MAX <= 65536"},
         {{"stop", "x", "--grace"}, "--grace: no value given: accepted is DURATION"},
         {{"stop", "x", "--grace=soon"},
          "--grace: 'soon': accepted is seconds, or a number with ms, s, m, h or d"},
@@ -119,7 +135,7 @@ TEST_CASE("a mistake on ddprunctl's command line says what is accepted") {
         {{"status", "--pid=0"}, "--pid: '0': accepted is a number from 1 on"},
         {{"stop", "x", "--rank=1"}, "--rank: not with stop, only with signal"},
         {{"ps", "--pid=1"},
-         "--pid: not with ps, only with status stop signal stacks drain undrain"},
+         "--pid: not with ps, only with status stop signal stacks drain undrain resize"},
         {{"signal", "x", "USR1", "--rdzv-endpoint=a", "--rdzv-secret-file=/s"},
          "--rdzv-endpoint: not with signal: signals reach the workers of this machine only: run "
          "ddprunctl on their node"},
@@ -127,7 +143,7 @@ TEST_CASE("a mistake on ddprunctl's command line says what is accepted") {
          "--rdzv-endpoint: not with stacks: stacks are read on the machine of the workers: run "
          "ddprunctl on their node"},
         {{"token", "--rdzv-endpoint=a"},
-         "--rdzv-endpoint: not with token, only with ps status stop drain undrain"},
+         "--rdzv-endpoint: not with token, only with ps status stop drain undrain resize"},
         {{"status", "--pid=7", "--rdzv-endpoint=a"},
          "--pid: not with --rdzv-endpoint, since it is a process of this machine"},
         {{"status", "--rdzv-secret-file=/s"},
@@ -161,7 +177,7 @@ TEST_CASE("the help and the completions have every command and option of ddprunc
     for (const auto& row : ctl_option_table())
         CHECK(help_text().find("\n  --" + std::string{row.name}) != std::string::npos);
     CHECK(
-        completion_script("tcsh")->find("(ps status stop signal stacks drain undrain token)") !=
-        std::string::npos);
+        completion_script("tcsh")->find(
+            "(ps status stop signal stacks drain undrain resize token)") != std::string::npos);
     CHECK_FALSE(completion_script("ksh"));
 }

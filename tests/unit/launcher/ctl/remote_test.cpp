@@ -59,6 +59,15 @@ TEST_CASE("a command for a server has what was given, and the sender's name") {
         command_of(control::UndrainNodes{{"a"}}) ==
         Command{Command::What::undrain, "run", {"a"}, false, std::nullopt, by});
     CHECK(
+        command_of(control::ResizeJob{{2, 4, 1}}) == Command{
+                                                         Command::What::resize,
+                                                         "run",
+                                                         {},
+                                                         false,
+                                                         std::nullopt,
+                                                         by,
+                                                         control::NodeRange{2, 4, 1}});
+    CHECK(
         command_of(ShowJob{}) == Command{Command::What::show, "run", {}, false, std::nullopt, by});
 }
 

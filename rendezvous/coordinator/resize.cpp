@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/resize.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/control/text.hpp"
+#include "rendezvous/control/versions.hpp"
+#include "rendezvous/coordinator/draining.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::coordinator {
+namespace resizing {
+namespace {
+
+std::string option(const control::NodeRange& range) {
+    return "--nnodes=" + control::describe(range);
+}
+
+/// Why a job can never have this number of nodes; empty when it can.
+std::string objection_to_range(const ResizeFacts& facts, const control::NodeRange& wanted) {
+    if (facts.is_static) return "a job of static rendezvous has a fixed place for each node";
+    // Its server and store may listen on this machine alone, and its node has no lease.
+    if (facts.started.max == 1 && (wanted.max > 1 || wanted.spares > 0))
+        return "the job was started for one node: it cannot have others";
+    const int unit = facts.started.unit.value_or(1);
+    if (wanted.min % unit != 0 || wanted.max % unit != 0)
+        return option(wanted) + " has sizes that are no multiple of " + std::to_string(unit) +
+               " (--node-unit)";
+    return {};
+}
+
+/// The nodes of a round that begins now.
+std::size_t next_size(const ResizeFacts& facts, const control::NodeRange& wanted) {
+    return wanted.in_units(std::min(static_cast<std::size_t>(wanted.max), facts.present));
+}
+
+/// The nodes that the round should have, which has `size` of them.
+std::size_t wanted_size(
+    const ResizeFacts& facts, const control::NodeRange& wanted, std::size_t size) {
+    const auto min = static_cast<std::size_t>(wanted.min);
+    const auto max = static_cast<std::size_t>(wanted.max);
+    if (size < min || size > max) return next_size(facts, wanted);
+    return std::max(size, wanted.in_units(std::min(max, size + facts.waiting)));
+}
+
+std::string objection_to_restart(const ResizeFacts& facts) {
+    if (facts.has_successes)
+        return "the first workers have finished: the job does not restart with another size";
+    if (facts.is_saving)
+        return "all ranks save now, because a node is taken away: try again after that";
+    return {};
+}
+
+ResizeFacts facts_of(const JobData& job) {
+    ResizeFacts facts;
+    facts.started = job.terms.nodes;
+    facts.is_static = job.terms.settings.is_static;
+    const auto all = job.members.by_arrival();
+    facts.present = static_cast<std::size_t>(std::count_if(
+        all.begin(), all.end(), [](const Member* member) { return member->is_present(); }));
+    const auto* running = std::get_if<Running>(&job.state);
+    if (running == nullptr) return facts;
+    facts.in_round = job.round->places.size();
+    facts.waiting = job.waiting_count();
+    facts.has_successes = job.has_successes();
+    facts.is_saving = running->save.has_value();
+    return facts;
+}
+
+/// Why the job cannot be resized now, whatever the number; empty when it can.
+std::string objection_now(const JobData& job) {
+    if (job.is<Over>() || job.causes.cancel) return "the job is ending: " + job.said.reason;
+    if (job.is<Recovering>())
+        return "the server has just taken the job up, and waits for its nodes: try again when it "
+               "runs";
+    for (const auto* member : job.members.by_arrival())
+        if (member->version() < control::resize_since)
+            return member->name() +
+                   " runs an older release of ddprun, which changes the size of no job";
+    if (job.resized && job.resized->count >= limits::max_resizes)
+        return "it was resized " + std::to_string(limits::max_resizes) + " times";
+    return {};
+}
+
+/// A member that states what no server has sent must not change the job.
+bool is_possible(const JobData& job, const control::Resized& resized) {
+    return resized.nodes.unit == job.terms.nodes.unit && !job.terms.settings.is_static &&
+           (job.terms.nodes.max > 1 || resized.nodes.max == 1);
+}
+
+}  // namespace
+}  // namespace resizing
+
+ResizeDecision decide_resize(const ResizeFacts& facts, const control::NodeRange& wanted) {
+    using namespace resizing;
+    using Kind = ResizeDecision::Kind;
+    if (auto why = objection_to_range(facts, wanted); !why.empty())
+        return {Kind::refused, std::move(why)};
+    if (facts.present < static_cast<std::size_t>(wanted.min))
+        return {
+            Kind::refused,
+            option(wanted) + " needs " + counted(static_cast<std::size_t>(wanted.min), "node") +
+                ", and there " + (facts.present == 1 ? "is " : "are ") +
+                std::to_string(facts.present)};
+    if (!facts.in_round) return {Kind::next_round, option(wanted) + " from the next round on"};
+    const auto size = *facts.in_round;
+    const auto next = wanted_size(facts, wanted, size);
+    if (next == size)
+        return {Kind::kept, option(wanted) + ": the job goes on with " + counted(size, "node")};
+    if (auto why = objection_to_restart(facts); !why.empty())
+        return {Kind::refused, std::move(why)};
+    return {
+        Kind::restarted,
+        option(wanted) + ": the job restarts with " + counted(next, "node") + " instead of " +
+            std::to_string(size) + (next < size ? "; the highest group ranks stand by" : "")};
+}
+
+ResizePlan plan_resize(const JobData& job, const control::Resize& resize) {
+    using namespace resizing;
+    if (auto why = objection_now(job); !why.empty()) return {false, std::move(why)};
+    auto wanted = resize.nodes;
+    wanted.unit = job.terms.nodes.unit;
+    auto [kind, text] = decide_resize(facts_of(job), wanted);
+    return {
+        kind != ResizeDecision::Kind::refused,
+        std::move(text),
+        {job.resized ? job.resized->count + 1 : 1, wanted},
+        kind == ResizeDecision::Kind::restarted,
+        "resized to " + option(wanted) + " by " + resize.by};
+}
+
+void perform(JobStep& step, const ResizePlan& plan) {
+    if (!plan.is_possible) return;
+    auto& job = step.job;
+    job.resized = plan.resized;
+    for (const auto* member : job.members.by_arrival())
+        send_size(step, *member);
+    if (!plan.restarts) return step.note(plan.reason);
+    control::Cause cause;
+    cause.kind = control::Cause::Kind::resized;
+    cause.round = job.round->number;
+    cause.reason = plan.reason;
+    stop_round(step, cause, SIGTERM);
+}
+
+void on_resize(JobStep& step, const Member& sender, const control::Resize& resize) {
+    const auto plan = plan_resize(step.job, resize);
+    step.send(sender, control::DrainAnswer{resize.id, plan.is_possible, plan.text});
+    perform(step, plan);
+}
+
+void send_size(const JobStep& step, const Member& member) {
+    const auto& resized = step.job.resized;
+    if (resized && member.version() >= control::resize_since) step.send(member, *resized);
+}
+
+void repeat_size(const JobStep& step, const control::Resume& resume) {
+    const auto* member = step.job.members.find(resume.join.node.nonce);
+    if (member != nullptr && resume.resized != step.job.resized) send_size(step, *member);
+}
+
+void restore_size(JobStep& step, const control::Resume& resume) {
+    auto& job = step.job;
+    const auto& reported = resume.resized;
+    if (!reported || !resizing::is_possible(job, *reported)) return;
+    if (job.resized && job.resized->count >= reported->count) return;
+    job.resized = reported;
+    // Members that have come back before may have an older number.
+    for (const auto* member : job.members.by_arrival())
+        if (member->nonce() != resume.join.node.nonce) send_size(step, *member);
+}
+
+}  // namespace ddprun::coordinator
