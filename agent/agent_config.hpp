@@ -10,29 +10,42 @@
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/tls/secret.hpp"
 #include "rendezvous/wire/query.hpp"
-#include "rendezvous/witness/etcd_access.hpp"
+#include "rendezvous/witness/engine_access.hpp"
+#include "rendezvous/witness/kubernetes_gateway.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace ddprun::agent {
 
-/// The election of the server among the nodes (--rdzv-backend=etcd).
 struct EtcdPlan {
     std::vector<Endpoint> members;
     /// The prefix of the keys.
     std::string prefix;
-    witness::EtcdAccess access = {};
-    /// Reads the certificates and the password from their files again; may block. Empty: there are
-    /// no files.
-    std::function<Result<witness::EtcdAccess>()> read_access = {};
+};
+
+/// The election of the server among the nodes (--rdzv-backend=etcd or k8s).
+struct ElectionPlan {
+    /// What keeps the record of the election.
+    std::variant<EtcdPlan, witness::kubernetes::LeasePlace> engine;
+    witness::EngineAccess access = {};
+    /// Reads the certificates and the password or token from their files again; may block. Empty:
+    /// there are no files.
+    std::function<Result<witness::EngineAccess>()> read_access = {};
     /// --rdzv-conf as it was given, for the command of another node: it contains no password.
     std::string conf = {};
 };
+
+/// The word for the engine of an election.
+inline const char* by_engine(
+    const ElectionPlan& plan, const char* for_etcd, const char* for_kubernetes) {
+    return std::holds_alternative<EtcdPlan>(plan.engine) ? for_etcd : for_kubernetes;
+}
 
 /// How the rendezvous server is found, or how this process becomes the server.
 struct RendezvousPlan {
@@ -43,8 +56,9 @@ struct RendezvousPlan {
     /// Fixed places at a fixed address: node rank 0 serves, and the endpoint is what workers get as
     /// MASTER_ADDR and MASTER_PORT.
     bool is_static = false;
-    /// Servers are elected instead of being placed; `endpoint` is then the first member of etcd.
-    std::optional<EtcdPlan> etcd = std::nullopt;
+    /// Servers are elected instead of being placed; `endpoint` is then the first member of etcd, or
+    /// the API server of Kubernetes.
+    std::optional<ElectionPlan> election = std::nullopt;
 };
 
 /// Before this node is taken away, all ranks may save one step.

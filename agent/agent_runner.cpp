@@ -115,7 +115,7 @@ private:
         [this](Agent::FailureExplained explained) { post(std::move(explained)); }};
     TimedDeparture departure_{
         io_,
-        {config_.rendezvous.etcd.has_value(), config_.join.settings.lease},
+        {config_.rendezvous.election.has_value(), config_.join.settings.lease},
         rendezvous_,
         keeper_};
     int exit_code_ = exit_codes::internal_error;

@@ -66,8 +66,8 @@ Result<tls::Credentials> credentials_of(
     return tls::Credentials::read(files);
 }
 
-Result<witness::EtcdAccess::Login> login_of(const EtcdAccessChoice& choice) {
-    witness::EtcdAccess::Login login{choice.user, choice.password};
+Result<witness::EngineAccess::Login> login_of(const EtcdAccessChoice& choice) {
+    witness::EngineAccess::Login login{choice.user, choice.password};
     std::string origin = etcd_password_variable;
     if (const auto& file = choice.password_file) {
         auto password = tls::read_password_file(file->origin, file->path);
@@ -83,9 +83,9 @@ Result<witness::EtcdAccess::Login> login_of(const EtcdAccessChoice& choice) {
 
 }  // namespace
 
-Result<witness::EtcdAccess> load_etcd_access(
+Result<witness::EngineAccess> load_etcd_access(
     const EtcdAccessChoice& choice, const Environment& environment) {
-    witness::EtcdAccess access;
+    witness::EngineAccess access;
     if (choice.is_encrypted) {
         auto credentials = credentials_of(choice, environment);
         if (!credentials) return credentials.error();

@@ -4,13 +4,13 @@
 #include "launcher/grammar/options.hpp"
 #include "launcher/resolve/etcd_options.hpp"
 #include "rendezvous/base/result.hpp"
-#include "rendezvous/witness/etcd_access.hpp"
+#include "rendezvous/witness/engine_access.hpp"
 
 namespace ddprun::launcher {
 
 /// Reads certificates, key and password from their files. On error the code is EINVAL and the
 /// context is the message to show.
-Result<witness::EtcdAccess> load_etcd_access(
+Result<witness::EngineAccess> load_etcd_access(
     const EtcdAccessChoice& choice, const Environment& environment);
 
 /// Whether `load_etcd_access` reads files, which may change later.

@@ -15,7 +15,7 @@
 #include "launcher/grammar/options.hpp"
 #include "launcher/hosts/host_job.hpp"
 #include "launcher/hosts/host_script.hpp"
-#include "launcher/load_etcd_access.hpp"
+#include "launcher/load_election_access.hpp"
 #include "launcher/load_secret.hpp"
 #include "launcher/log_folder.hpp"
 #include "launcher/network_facts.hpp"
@@ -263,8 +263,8 @@ int run(
 
     auto secret = load_secret(spec->secret);
     if (!secret) return refuse(secret.error(), *options, system, is_as_torchrun);
-    auto etcd_access = load_etcd_access(spec->etcd_access, system.environment);
-    if (!etcd_access) return refuse(etcd_access.error(), *options, system, is_as_torchrun);
+    if (auto loaded = load_election_access(*spec, system.environment); !loaded)
+        return refuse(loaded.error(), *options, system, is_as_torchrun);
 
     std::string log_notice;
     if (auto made = make_log_folder(spec->output, log_notice); !made)
@@ -279,13 +279,6 @@ int run(
         log::write(notice.level, notice.event, {{"reason", notice.reason}});
     auto config = to_agent_config(*spec);
     config.secret = std::move(*secret);
-    if (auto& etcd = config.rendezvous.etcd) {
-        etcd->access = std::move(*etcd_access);
-        if (has_files(spec->etcd_access))
-            etcd->read_access = [choice = spec->etcd_access, environment = system.environment] {
-                return load_etcd_access(choice, environment);
-            };
-    }
     if (const auto end = spec->deadline.allocation_end)
         config.preemption.time_left =
             std::chrono::seconds{*end} - std::chrono::milliseconds{unix_milliseconds()};

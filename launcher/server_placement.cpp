@@ -39,9 +39,10 @@ std::vector<std::string> resolve_now(const std::string& host) {
 }  // namespace
 
 std::string server_placement(const JobSpec& spec, const SystemInfo& system) {
-    if (spec.etcd.value)
-        return "no node is special: the one whose server holds the job's key in etcd serves, and "
-               "when it is gone another one follows";
+    if (spec.election.value)
+        return std::string{"no node is special: the one whose server holds the job's "} +
+               agent::by_engine(*spec.election.value, "key in etcd", "Lease in Kubernetes") +
+               " serves, and when it is gone another one follows";
     server::PlacementFacts facts;
     facts.endpoint = spec.endpoint.value;
     facts.is_static = spec.is_static.value;

@@ -4,6 +4,8 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/witness/etcd_client.hpp"
+#include "rendezvous/witness/kubernetes_client.hpp"
 
 #include <utility>
 
@@ -12,24 +14,45 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The pause between two readings of the files: every request fails while etcd is out of reach.
+/// The pause between two readings of the files: every request fails while the engine is out of
+/// reach.
 constexpr Duration read_access_interval = 2s;
+
+std::unique_ptr<witness::LeaseEngine> engine_of(
+    boost::asio::io_context& io,
+    const ElectionPlan& plan,
+    const std::string& run_id,
+    const std::string& nonce) {
+    return std::visit(
+        Overloaded{
+            [&](const EtcdPlan& etcd) -> std::unique_ptr<witness::LeaseEngine> {
+                return std::make_unique<witness::EtcdClient>(
+                    io, etcd.members, witness::etcd::keys_of(etcd.prefix, run_id), plan.access);
+            },
+            [&](const witness::kubernetes::LeasePlace& place)
+                -> std::unique_ptr<witness::LeaseEngine> {
+                return std::make_unique<witness::KubernetesClient>(
+                    io, place, witness::kubernetes::Job{run_id, nonce}, plan.access);
+            },
+        },
+        plan.engine);
+}
 
 }  // namespace
 
 Election::Election(
     boost::asio::io_context& io,
-    const EtcdPlan& plan,
+    const ElectionPlan& plan,
     const std::string& run_id,
     std::string nonce,
     Hooks hooks)
     : hooks_(std::move(hooks)),
-      etcd_(io, plan.members, plan.access),
+      engine_(engine_of(io, plan, run_id, nonce)),
       read_access_(plan.read_access),
       driver_(
           io,
           "election",
-          Lease{{witness::etcd::keys_of(plan.prefix, run_id), std::move(nonce), limits::etcd_ttl}},
+          Lease{{by_engine(plan, "etcd", "Kubernetes"), std::move(nonce), limits::etcd_ttl}},
           [this](Lease::Effect& effect) { perform(effect); }) {
     if (read_access_) files_.emplace(io);
 }
@@ -55,7 +78,7 @@ void Election::perform(Lease::Effect& effect) {
         Overloaded{
             [&](Lease::Ask& request) { ask(std::move(request)); },
             [&](Lease::OpenServer) {
-                auto opened = hooks_.open_server(etcd_.local_address());
+                auto opened = hooks_.open_server(engine_->local_address());
                 if (opened) own_endpoint_ = opened->to_string();
                 driver_.post(Lease::ServerOpened{
                     opened ? Result<std::string>{own_endpoint_} : opened.error()});
@@ -64,7 +87,7 @@ void Election::perform(Lease::Effect& effect) {
                 const auto endpoint = parse_endpoint(found.leader.endpoint, 0);
                 if (!endpoint)
                     return hooks_.on_not_found(
-                        "the leader's address in etcd is not legible: " + found.leader.endpoint);
+                        "the leader's recorded address is not legible: " + found.leader.endpoint);
                 note_leader(found.leader.endpoint, found.leader.epoch);
                 hooks_.on_found(*endpoint);
             },
@@ -84,26 +107,28 @@ void Election::perform(Lease::Effect& effect) {
 }
 
 void Election::ask(Lease::Ask ask) {
-    etcd_.ask(std::move(ask.what), [this, id = ask.request](Result<std::string> body) {
-        if (!body && may_read_access()) read_access();
-        driver_.post(Lease::Answered{id, std::move(body)});
-    });
+    engine_->ask(
+        std::move(ask.what), [this, id = ask.request](Result<witness::LeaseAnswer> answer) {
+            if (!answer && may_read_access()) read_access();
+            driver_.post(Lease::Answered{id, std::move(answer)});
+        });
 }
 
 bool Election::may_read_access() const {
     return files_ && !is_reading_ && driver_.now() >= may_read_access_at_;
 }
 
-/// The certificates or the password may have been renewed since they were read: etcd then refuses
-/// the old ones, or has a certificate of another authority. The next request uses the new ones.
+/// The certificates, the password or the token may have been renewed since they were read: the
+/// engine then refuses the old ones, or has a certificate of another authority. The next request
+/// uses the new ones.
 void Election::read_access() {
     is_reading_ = true;
     files_->post([this, read = read_access_]() -> BlockingThread::Answer {
         return [this, access = read()]() mutable {
             is_reading_ = false;
             may_read_access_at_ = driver_.now() + read_access_interval;
-            if (access) return etcd_.use(std::move(*access));
-            log::warning("rendezvous.etcd_files_not_read", {{"reason", access.error().context}});
+            if (access) return engine_->use(std::move(*access));
+            log::warning("rendezvous.engine_files_not_read", {{"reason", access.error().context}});
         };
     });
 }

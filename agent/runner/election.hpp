@@ -5,20 +5,21 @@
 #include "agent/runner/blocking_thread.hpp"
 #include "rendezvous/coordinator/effects.hpp"
 #include "rendezvous/net/driver.hpp"
-#include "rendezvous/witness/etcd_client.hpp"
-#include "rendezvous/witness/etcd_lease.hpp"
+#include "rendezvous/witness/leader_lease.hpp"
+#include "rendezvous/witness/lease_engine.hpp"
 
 #include <boost/asio/io_context.hpp>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 namespace ddprun::agent {
 
-/// Finds the job's leader in etcd, and makes this node's server a candidate if there is no leader.
-/// The shell of witness::EtcdLease.
+/// Finds the job's leader in etcd or a Kubernetes Lease, and makes this node's server a candidate
+/// if there is no leader. The shell of witness::LeaderLease.
 ///
 /// Lives on the agent's thread. The functions may call hooks before they return.
 class Election {
@@ -28,10 +29,10 @@ public:
         std::function<void(Endpoint leader)> on_found;
         std::function<void(std::string reason)> on_not_found;
         /// Makes this node's server listen, if it does not yet, and returns the address where
-        /// others reach it; `own_address` is this machine's address on the route to etcd.
+        /// others reach it; `own_address` is this machine's address on the route to the engine.
         std::function<Result<Endpoint>(const std::string& own_address)> open_server;
         /// The other answer to `seek`: this node's server leads.
-        std::function<void(const witness::EtcdLease::Elected&)> on_elected;
+        std::function<void(const witness::LeaderLease::Elected&)> on_elected;
         std::function<void(std::uint64_t epoch, Instant until)> on_extended;
         /// Answers to `record`.
         std::function<void(std::uint64_t number)> on_recorded;
@@ -42,7 +43,7 @@ public:
 
     Election(
         boost::asio::io_context& io,
-        const EtcdPlan& plan,
+        const ElectionPlan& plan,
         const std::string& run_id,
         std::string nonce,
         Hooks hooks);
@@ -58,7 +59,7 @@ public:
     void leave(bool is_job_over);
 
 private:
-    using Lease = witness::EtcdLease;
+    using Lease = witness::LeaderLease;
 
     void perform(Lease::Effect& effect);
     void ask(Lease::Ask ask);
@@ -67,8 +68,8 @@ private:
     void note_leader(const std::string& endpoint, std::uint64_t epoch);
 
     Hooks hooks_;
-    witness::EtcdClient etcd_;
-    std::function<Result<witness::EtcdAccess>()> read_access_;
+    std::unique_ptr<witness::LeaseEngine> engine_;
+    std::function<Result<witness::EngineAccess>()> read_access_;
     /// Set only if there are files.
     std::optional<BlockingThread> files_;
     bool is_reading_ = false;

@@ -63,10 +63,10 @@ RendezvousAccess::RendezvousAccess(
       config_(config),
       hooks_(std::move(hooks)) {
     if (config.secret) secrets_.emplace(*config.secret);
-    const auto& etcd = config_.rendezvous.etcd;
-    if (etcd)
+    const auto& election = config_.rendezvous.election;
+    if (election)
         election_ = std::make_unique<Election>(
-            io_, *etcd, config_.join.run_id, std::move(candidate), election_hooks());
+            io_, *election, config_.join.run_id, std::move(candidate), election_hooks());
 }
 
 RendezvousAccess::~RendezvousAccess() {
@@ -250,7 +250,7 @@ Election::Hooks RendezvousAccess::election_hooks() {
         [this](Endpoint leader) { open_sought(std::move(leader)); },
         [this](std::string reason) { fail_sought(std::move(reason)); },
         [this](const std::string& own_address) { return open_candidate(own_address); },
-        [this](const witness::EtcdLease::Elected& elected) {
+        [this](const witness::LeaderLease::Elected& elected) {
             server_->lead(
                 {elected.epoch,
                  elected.until,

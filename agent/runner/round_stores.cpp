@@ -38,9 +38,9 @@ std::string own_listen_host(const AgentConfig& config, const std::vector<std::st
     // With --local-addr all callers use that address.
     if (const auto& addr = config.join.addr; !addr.empty())
         return std::find(own.begin(), own.end(), addr) == own.end() ? "" : addr;
-    // With etcd, the endpoint is a member or proxy of etcd: one on this machine does not mean that
-    // all nodes are here.
-    if (config.rendezvous.etcd && config.join.nodes.max > 1) return "";
+    // With an election, the endpoint is a server or proxy of its engine: one on this machine does
+    // not mean that all nodes are here.
+    if (config.rendezvous.election && config.join.nodes.max > 1) return "";
     const auto& server_host = config.rendezvous.endpoint.host;
     // The resolver may return an address of each family; it returns this one first.
     if (server_host == "localhost") return "127.0.0.1";
@@ -48,15 +48,15 @@ std::string own_listen_host(const AgentConfig& config, const std::vector<std::st
 }
 
 std::string address_for_others(
-    const std::string& on_the_way_to_etcd, const std::vector<std::string>& own) {
-    if (!is_loopback(on_the_way_to_etcd)) return on_the_way_to_etcd;
+    const std::string& on_the_way_to_engine, const std::vector<std::string>& own) {
+    if (!is_loopback(on_the_way_to_engine)) return on_the_way_to_engine;
     const auto is_for_others = [](const std::string& address) {
         // A link-local address can only be used together with the interface.
         return !is_loopback(address) && !address.starts_with("fe80:") &&
                !address.starts_with("169.254.");
     };
     const auto found = std::find_if(own.begin(), own.end(), is_for_others);
-    return found == own.end() ? on_the_way_to_etcd : *found;
+    return found == own.end() ? on_the_way_to_engine : *found;
 }
 
 PortRange own_ports(const AgentConfig& config) {

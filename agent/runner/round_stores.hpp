@@ -46,11 +46,11 @@ PortRange own_ports(const AgentConfig& config);
 std::string own_listen_host(
     const AgentConfig& config, const std::vector<std::string>& own = server::interface_addresses());
 
-/// The address under which an elected server is announced: this machine's on the route to etcd. If
-/// that is a loopback address (etcd runs on this machine), another one of this machine (`own`) is
-/// used, if there is one.
+/// The address under which an elected server is announced: this machine's on the route to the
+/// engine. If that is a loopback address (etcd runs on this machine), another one of this machine
+/// (`own`) is used, if there is one.
 std::string address_for_others(
-    const std::string& on_the_way_to_etcd, const std::vector<std::string>& own);
+    const std::string& on_the_way_to_engine, const std::vector<std::string>& own);
 
 /// Listens on a port of the range, and tries the ports from a random one on. A port whose successor
 /// is free too is preferred: programs bind MASTER_PORT+1 for their own purposes.

@@ -10,7 +10,7 @@ namespace {
 /// Whether the server judges a silent node: only if another node can take its place.
 bool needs_lease(const AgentConfig& config) {
     const auto& nodes = config.join.nodes;
-    return nodes.max > 1 || nodes.spares > 0 || config.rendezvous.etcd;
+    return nodes.max > 1 || nodes.spares > 0 || config.rendezvous.election;
 }
 
 }  // namespace

@@ -22,28 +22,47 @@ std::string secret_option(const std::optional<tls::SecretSource>& secret) {
     return " --rdzv-secret-file=" + shell_word(secret->path);
 }
 
-/// The options of the election by etcd.
-std::string etcd_options(const EtcdPlan& etcd) {
-    const std::string protocol = etcd.access.credentials ? "https://" : "";
+std::string engine_options(const EtcdPlan& etcd, bool is_encrypted) {
+    const std::string protocol = is_encrypted ? "https://" : "";
     std::string members;
     for (const auto& member : etcd.members)
         members += (members.empty() ? "" : ",") + protocol + member.to_string();
-    auto text = " --rdzv-backend=etcd --rdzv-endpoint=" + members;
-    if (!etcd.conf.empty()) text += " --rdzv-conf=" + shell_word(etcd.conf);
+    return " --rdzv-backend=etcd --rdzv-endpoint=" + members;
+}
+
+std::string engine_options(const witness::kubernetes::LeasePlace& place, bool) {
+    return " --rdzv-backend=k8s --rdzv-endpoint=" + describe(place);
+}
+
+std::string election_options(const ElectionPlan& election) {
+    const bool is_encrypted = election.access.credentials.has_value();
+    auto text = std::visit(
+        [&](const auto& engine) { return engine_options(engine, is_encrypted); }, election.engine);
+    if (!election.conf.empty()) text += " --rdzv-conf=" + shell_word(election.conf);
     return text;
+}
+
+/// What to check when the engine or the leader is not reached.
+std::string election_advice(const ElectionPlan& election, const Endpoint& endpoint) {
+    const std::string end = ", and that this node reaches it and the node that leads";
+    const auto* place = std::get_if<witness::kubernetes::LeasePlace>(&election.engine);
+    if (place == nullptr) return "check that etcd runs at " + endpoint.to_string() + end;
+    return "check that Kubernetes' API answers at " + endpoint.to_string() +
+           " and that the pod's service account may get, create and update the Lease " +
+           describe(*place) + end;
 }
 
 /// The command that starts a node of this job, without the script and without options that may
 /// differ between nodes.
 std::string command(const AgentConfig& config) {
-    const auto& [endpoint, is_host, is_static, etcd] = config.rendezvous;
+    const auto& [endpoint, is_host, is_static, election] = config.rendezvous;
     const auto& run_id = config.join.run_id;
     auto text = "ddprun --nnodes=" + control::describe(config.join.nodes);
     if (is_static)
         text += " --node-rank=RANK --master-addr=" + endpoint.host +
                 " --master-port=" + std::to_string(endpoint.port);
     else
-        text += etcd ? etcd_options(*etcd) : " --rdzv-endpoint=" + endpoint.to_string();
+        text += election ? election_options(*election) : " --rdzv-endpoint=" + endpoint.to_string();
     if (run_id != default_run_id) text += " --rdzv-id=" + shell_word(run_id);
     return text + secret_option(config.secret) + " ...";
 }
@@ -88,9 +107,8 @@ std::string next_step_after(control::ConnectError error, const AgentConfig& conf
     const auto& endpoint = config.rendezvous.endpoint;
     const auto& host = endpoint.host;
     if (auto step = next_step::about_secret(error); !step.empty()) return step;
-    if (config.rendezvous.etcd)
-        return "check that etcd runs at " + endpoint.to_string() +
-               ", and that this node reaches it and the node that leads";
+    if (config.rendezvous.election)
+        return next_step::election_advice(*config.rendezvous.election, endpoint);
     switch (error) {
         case ConnectError::unresolved: return "check the name " + host + " in the endpoint";
         case ConnectError::refused:

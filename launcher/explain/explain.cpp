@@ -179,7 +179,7 @@ std::string explain(
     page.row(
         "rendezvous",
         spec.is_static,
-        spec.etcd.value        ? "etcd"
+        spec.election.value    ? by_engine(*spec.election.value, "etcd", "k8s")
         : spec.is_static.value ? "static"
                                : "c10d");
     const auto& restarts = spec.restarts;

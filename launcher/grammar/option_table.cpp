@@ -103,10 +103,10 @@ constexpr std::array all_rows{
         "address serves"},
     OptionRow{
         "rdzv-backend",
-        "c10d|static|etcd",
+        "c10d|static|etcd|k8s",
         rendezvous,
-        "static: fixed places by --node-rank; c10d: nodes come and go; etcd: no node is special "
-        "(default: what the other options ask for)"},
+        "static: fixed places by --node-rank; c10d: nodes come and go; etcd, k8s: no node is "
+        "special (default: what the other options ask for)"},
     OptionRow{"rdzv-id", "ID", rendezvous, "name of the job, the same on all nodes"},
     OptionRow{
         "rdzv-conf",

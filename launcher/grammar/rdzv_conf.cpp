@@ -13,7 +13,7 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr std::array<std::string_view, 14> meant{
+constexpr std::array<std::string_view, 15> meant{
     "join_timeout",
     "last_call_timeout",
     "keep_alive_interval",
@@ -27,7 +27,8 @@ constexpr std::array<std::string_view, 14> meant{
     "key",
     "etcd_prefix",
     "etcd_user",
-    "etcd_password_file"};
+    "etcd_password_file",
+    "service_account"};
 
 /// Keys of torch without effect here: there is no rendezvous blob to write and no torch back end.
 constexpr std::array<std::string_view, 4> without_effect{
@@ -163,6 +164,7 @@ Result<RdzvConf> parse_rdzv_conf(std::string_view text) {
     conf.etcd_prefix = reader.text("etcd_prefix");
     conf.etcd_user = reader.text("etcd_user");
     conf.etcd_password_file = reader.text("etcd_password_file");
+    conf.service_account = reader.text("service_account");
     // The error does not contain the value.
     if (reader.take("etcd_password"))
         return Failure{

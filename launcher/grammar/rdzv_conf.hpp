@@ -29,6 +29,8 @@ struct RdzvConf {
     std::optional<std::string> etcd_prefix;
     std::optional<std::string> etcd_user;
     std::optional<std::string> etcd_password_file;
+    /// The folder of a pod's service account.
+    std::optional<std::string> service_account;
     /// One sentence for each key that has no effect here or is unknown. torchrun silently ignores
     /// unknown keys, so a misspelt join_timeout is noticed only ten minutes later.
     std::vector<std::string> warnings;

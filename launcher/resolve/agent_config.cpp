@@ -21,7 +21,7 @@ control::Join to_join(const JobSpec& spec) {
     join.settings.replacement_timeout = spec.replacement_timeout.value;
     join.settings.last_call_timeout = spec.last_call_timeout.value;
     join.settings.lease = spec.lease.value;
-    if (spec.etcd.value)
+    if (spec.election.value)
         join.settings.lease = std::max(join.settings.lease, limits::shortest_elected_lease);
     join.settings.grace = spec.grace.value;
     join.settings.is_static = spec.is_static.value;
@@ -41,7 +41,7 @@ agent::AgentConfig to_agent_config(const JobSpec& spec) {
     agent::AgentConfig config;
     config.join = to_join(spec);
     config.rendezvous = {
-        spec.endpoint.value, spec.is_host.value, spec.is_static.value, spec.etcd.value};
+        spec.endpoint.value, spec.is_host.value, spec.is_static.value, spec.election.value};
     config.warns_of_no_secret = spec.secret.is_missed;
     config.forwarded_signals = spec.signals.forwarded.value;
     config.preemption = {spec.signals.preemption.value, spec.deadline.length.value, std::nullopt};

@@ -115,9 +115,12 @@ struct JobSpec {
     /// Fixed places: node 0 serves, and the endpoint is the workers' MASTER_ADDR and MASTER_PORT.
     From<bool> is_static;
     From<std::optional<bool>> is_host;
-    /// Nodes elect the server among themselves; `endpoint` is the first member.
-    From<std::optional<agent::EtcdPlan>> etcd;
+    /// Nodes elect the server among themselves; `endpoint` is the first member of etcd, or the API
+    /// server of Kubernetes.
+    From<std::optional<agent::ElectionPlan>> election;
     EtcdAccessChoice etcd_access;
+    /// The folder of the pod's service account, for an election by a Lease.
+    std::string service_account;
     From<std::string> local_addr;
     From<PortRange> ports;
     SecretChoice secret;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/grammar/node_range.hpp"
 #include "launcher/grammar/number.hpp"
+#include "launcher/resolve/lease_options.hpp"
 #include "launcher/resolve/resolving.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/escaped.hpp"
 #include "rendezvous/control/text.hpp"
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -103,7 +105,7 @@ void note_without_effect(Resolving& job) {
         job.note(
             log::Level::warning,
             "option.ignored",
-            job.conf_origin + " is_host: with etcd the nodes elect the one that serves");
+            job.conf_origin + " is_host: with an election the nodes choose the one that serves");
     note_options_of_static(job);
 }
 
@@ -166,23 +168,45 @@ Result<EtcdMembers> read_etcd_members(const Resolving& job, const Given& given) 
     return read;
 }
 
-/// A job without etcd must not look encrypted.
-void note_options_of_etcd(Resolving& job) {
-    const auto& conf = job.conf;
-    for (const auto& [key, value] :
-         {std::pair{"cacert", &conf.cacert},
-          std::pair{"cert", &conf.cert},
-          std::pair{"key", &conf.key},
-          std::pair{"etcd_user", &conf.etcd_user},
-          std::pair{"etcd_password_file", &conf.etcd_password_file}})
-        if (*value)
+struct ConfKey {
+    const char* name;
+    std::optional<std::string> RdzvConf::*value;
+    const char* backend;
+};
+constexpr std::array<ConfKey, 6> keys_of_one_backend{{
+    {"cacert", &RdzvConf::cacert, "etcd"},
+    {"cert", &RdzvConf::cert, "etcd"},
+    {"key", &RdzvConf::key, "etcd"},
+    {"etcd_user", &RdzvConf::etcd_user, "etcd"},
+    {"etcd_password_file", &RdzvConf::etcd_password_file, "etcd"},
+    {"service_account", &RdzvConf::service_account, "k8s"},
+}};
+
+/// A job without etcd must not look encrypted. `backend`: the one in use; empty: another one.
+void note_keys_of_others(Resolving& job, std::string_view backend) {
+    for (const auto& key : keys_of_one_backend)
+        if (job.conf.*key.value && backend != key.backend)
             job.note(
                 log::Level::warning,
                 "option.ignored",
-                job.conf_origin + ": " + key + " has an effect only with --rdzv-backend=etcd");
+                job.conf_origin + ": " + key.name +
+                    " has an effect only with --rdzv-backend=" + key.backend);
 }
 
-/// No node is special: the node leads whose server holds the job's key in etcd.
+/// No node is special: the one leads that the engine's record names.
+template <class Engine>
+void use_election(Resolving& job, const Given& backend, From<Endpoint> endpoint, Engine engine) {
+    auto& spec = job.spec;
+    agent::ElectionPlan plan{std::move(engine)};
+    if (const auto conf = job.options.find("rdzv-conf")) plan.conf = conf->text;
+    spec.is_static = {false, backend.origin};
+    spec.endpoint = std::move(endpoint);
+    spec.is_host = {std::nullopt, backend.origin};
+    spec.election = {std::move(plan), backend.origin};
+    note_without_effect(job);
+}
+
+/// The node leads whose server holds the job's key in etcd.
 Result<> use_etcd(Resolving& job, const Given& backend) {
     auto& spec = job.spec;
     const auto given = given_endpoint(job.options);
@@ -203,15 +227,28 @@ Result<> use_etcd(Resolving& job, const Given& backend) {
     if (!access) return access.error();
     spec.etcd_access = std::move(*access);
     note_open_password(job);
-    agent::EtcdPlan plan;
-    plan.prefix = job.conf.etcd_prefix.value_or(std::string{default_etcd_prefix});
-    plan.members = std::move(read->members);
-    if (const auto conf = job.options.find("rdzv-conf")) plan.conf = conf->text;
-    spec.is_static = {false, backend.origin};
-    spec.endpoint = {plan.members.front(), given->origin};
-    spec.is_host = {std::nullopt, backend.origin};
-    spec.etcd = {std::move(plan), backend.origin};
-    note_without_effect(job);
+    const auto first = read->members.front();
+    use_election(
+        job,
+        backend,
+        {first, given->origin},
+        agent::EtcdPlan{
+            std::move(read->members),
+            job.conf.etcd_prefix.value_or(std::string{default_etcd_prefix})});
+    return {};
+}
+
+/// The node leads that holds the job's Lease in Kubernetes.
+Result<> use_lease(Resolving& job, const Given& backend) {
+    auto& spec = job.spec;
+    const auto given = given_endpoint(job.options);
+    auto place = choose_lease(backend, given, job.system.environment);
+    if (!place) return place.error();
+    spec.service_account = job.conf.service_account.value_or(default_service_account);
+    // A Lease is for one job, so its name is enough.
+    spec.run_id = {place->name, given->origin};
+    const auto server = place->server;
+    use_election(job, backend, {server, "KUBERNETES_SERVICE_HOST"}, std::move(*place));
     return {};
 }
 
@@ -418,8 +455,10 @@ Result<> choose_rendezvous(Resolving& job) {
     const auto standalone = job.options.find("standalone");
     const auto backend = job.options.find("rdzv-backend");
     const bool is_etcd = backend && (backend->text == "etcd" || backend->text == "etcd-v2");
-    if (backend && !is_etcd && backend->text != "static" && backend->text != "c10d")
-        return usage(backend->origin, backend->text, "accepted are c10d, static and etcd");
+    const bool is_lease = backend && (backend->text == "k8s" || backend->text == "kubernetes");
+    const bool is_elected = is_etcd || is_lease;
+    if (backend && !is_elected && backend->text != "static" && backend->text != "c10d")
+        return usage(backend->origin, backend->text, "accepted are c10d, static, etcd and k8s");
 
     if (standalone && standalone->text == "1") {
         if (spec.nodes.value.min > 1)
@@ -431,8 +470,9 @@ Result<> choose_rendezvous(Resolving& job) {
         spec.node_rank = {std::nullopt, standalone->origin};
         return serve_alone(job, standalone->origin);
     }
+    note_keys_of_others(job, is_etcd ? "etcd" : is_lease ? "k8s" : "");
     if (is_etcd) return use_etcd(job, *backend);
-    note_options_of_etcd(job);
+    if (is_lease) return use_lease(job, *backend);
     const bool has_any_address = given_endpoint(job.options) || job.options.find("master-addr") ||
                                  job.options.find("master-port");
     if (job.slurm && !is_alone(spec) && !has_any_address)

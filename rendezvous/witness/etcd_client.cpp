@@ -20,7 +20,7 @@ constexpr std::chrono::seconds refusal_holds_for{5};
 
 /// Describes why a member has not performed the request.
 std::string problem_of(
-    const Endpoint& member, const Result<HttpAnswer>& answer, const EtcdAccess& access) {
+    const Endpoint& member, const Result<HttpAnswer>& answer, const EngineAccess& access) {
     if (answer)
         return "etcd at " + member.to_string() +
                " answers: " + etcd::describe_error(answer->status, answer->body) +
@@ -34,16 +34,25 @@ std::string problem_of(
 }  // namespace
 
 EtcdClient::EtcdClient(
-    boost::asio::io_context& io, std::vector<Endpoint> members, EtcdAccess access)
+    boost::asio::io_context& io,
+    std::vector<Endpoint> members,
+    etcd::Keys keys,
+    EngineAccess access)
     : io_(io),
+      keys_(std::move(keys)),
       state_(std::make_shared<State>(State{std::move(members), std::move(access)})) {}
 
-void EtcdClient::ask(etcd::Request request, OnAnswer on_answer) {
+void EtcdClient::ask(LeaseRequest request, OnAnswer on_answer) {
+    auto written = etcd::write(keys_, request);
+    auto on_body = [request = std::move(request),
+                    on_answer = std::move(on_answer)](const Result<std::string>& body) {
+        on_answer(body ? etcd::read_answer(request, *body) : body.error());
+    };
     boost::asio::co_spawn(
-        io_, run(io_, state_, std::move(request), std::move(on_answer)), boost::asio::detached);
+        io_, run(io_, state_, std::move(written), std::move(on_body)), boost::asio::detached);
 }
 
-void EtcdClient::use(EtcdAccess access) {
+void EtcdClient::use(EngineAccess access) {
     const bool is_same_login = access.login == state_->access.login;
     state_->access = std::move(access);
     if (is_same_login) return;
@@ -57,7 +66,7 @@ boost::asio::awaitable<void> EtcdClient::run(
     boost::asio::io_context& io,
     std::weak_ptr<State> client,
     etcd::Request request,
-    OnAnswer on_answer) {
+    OnBody on_body) {
     std::string problems;
     std::size_t asked = 0;
     std::size_t first = 0;
@@ -77,13 +86,13 @@ boost::asio::awaitable<void> EtcdClient::run(
             state->local_address = answer->local_address;
             if (answer->status == http_ok) {
                 state->preferred = (first + asked) % state->members.size();
-                co_return on_answer(std::move(answer->body));
+                co_return on_body(std::move(answer->body));
             }
         }
         problems += (problems.empty() ? "" : "; ") + problem_of(member, answer, state->access);
         ++asked;
     }
-    on_answer(Failure{system_code(EHOSTUNREACH), problems});
+    on_body(Failure{system_code(EHOSTUNREACH), problems});
 }
 
 boost::asio::awaitable<EtcdClient::Answer> EtcdClient::ask_member(
@@ -96,9 +105,10 @@ boost::asio::awaitable<EtcdClient::Answer> EtcdClient::ask_member(
             auto granted = co_await authenticate(io, state, member);
             if (!granted || granted->status != http_ok) co_return granted;
         }
-        HttpPost post{request.path, request.body, state->token};
-        const auto token = post.authorization;
-        auto answer = co_await http_post(io, member, state->access.credentials, std::move(post));
+        const auto token = state->token;
+        HttpRequest post{HttpRequest::Method::post, request.path, request.body, token};
+        auto answer =
+            co_await http_exchange(io, member, state->access.credentials, std::move(post));
         const bool is_refused =
             answer && state->access.login && etcd::is_token_refused(answer->status, answer->body);
         if (!is_refused) co_return answer;
@@ -115,8 +125,8 @@ boost::asio::awaitable<EtcdClient::Answer> EtcdClient::authenticate(
         co_return *state->refusal;
     const auto& login = *state->access.login;
     auto request = etcd::authenticate(login.user, login.password);
-    HttpPost post{std::move(request.path), std::move(request.body)};
-    auto answer = co_await http_post(io, member, state->access.credentials, std::move(post));
+    HttpRequest post{HttpRequest::Method::post, std::move(request.path), std::move(request.body)};
+    auto answer = co_await http_exchange(io, member, state->access.credentials, std::move(post));
     if (!answer) co_return answer;
     if (etcd::is_without_users(answer->body)) {
         answer->status = http_ok;

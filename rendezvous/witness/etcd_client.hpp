@@ -3,9 +3,10 @@
 
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/result.hpp"
-#include "rendezvous/witness/etcd_access.hpp"
+#include "rendezvous/witness/engine_access.hpp"
 #include "rendezvous/witness/etcd_gateway.hpp"
 #include "rendezvous/witness/http_client.hpp"
+#include "rendezvous/witness/lease_engine.hpp"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
@@ -23,27 +24,23 @@ namespace ddprun::witness {
 /// the others. If a user is given, each request has a token that etcd issued for the user's
 /// password; a token that etcd no longer accepts is replaced, once for each request.
 ///
-/// Used on the thread of its `io_context`. The answer callback is never called from inside `ask`,
-/// or after the client is destroyed.
-class EtcdClient {
+/// Used on the thread of its `io_context`.
+class EtcdClient : public LeaseEngine {
 public:
-    using OnAnswer = std::function<void(Result<std::string> body)>;
+    EtcdClient(
+        boost::asio::io_context& io,
+        std::vector<Endpoint> members,
+        etcd::Keys keys,
+        EngineAccess access = {});
 
-    EtcdClient(boost::asio::io_context& io, std::vector<Endpoint> members, EtcdAccess access = {});
-
-    void ask(etcd::Request request, OnAnswer on_answer);
-
-    /// For all later requests: the files of the certificates or the password have changed.
-    void use(EtcdAccess access);
-
-    /// This machine's address on the connection to the member that answered last; empty: no member
-    /// has answered yet.
-    const std::string& local_address() const { return state_->local_address; }
+    void ask(LeaseRequest request, OnAnswer on_answer) override;
+    void use(EngineAccess access) override;
+    const std::string& local_address() const override { return state_->local_address; }
 
 private:
     struct State {
         std::vector<Endpoint> members;
-        EtcdAccess access;
+        EngineAccess access;
         std::size_t preferred = 0;
         std::string local_address = {};
         /// The user's token, valid at all members; empty: not requested yet, or etcd needs none.
@@ -53,12 +50,13 @@ private:
         std::chrono::steady_clock::time_point refused_until = {};
     };
     using Answer = Result<HttpAnswer>;
+    using OnBody = std::function<void(Result<std::string> body)>;
 
     static boost::asio::awaitable<void> run(
         boost::asio::io_context& io,
         std::weak_ptr<State> client,
         etcd::Request request,
-        OnAnswer on_answer);
+        OnBody on_body);
     static boost::asio::awaitable<Answer> ask_member(
         boost::asio::io_context& io,
         std::shared_ptr<State> state,
@@ -68,6 +66,7 @@ private:
         boost::asio::io_context& io, std::shared_ptr<State> state, Endpoint member);
 
     boost::asio::io_context& io_;
+    etcd::Keys keys_;
     std::shared_ptr<State> state_;
 };
 

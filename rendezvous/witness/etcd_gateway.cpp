@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/witness/etcd_gateway.hpp"
 
+#include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/witness/base64.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -16,43 +18,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view digits =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::size_t most_quoted = 120;
 constexpr int http_ok = 200;
-
-std::string to_base64(std::string_view bytes) {
-    std::string text;
-    for (std::size_t i = 0; i < bytes.size(); i += 3) {
-        const auto byte = [&](std::size_t at) -> unsigned {
-            return at < bytes.size() ? static_cast<unsigned char>(bytes[at]) : 0U;
-        };
-        const unsigned group = byte(i) << 16U | byte(i + 1) << 8U | byte(i + 2);
-        for (const unsigned shift : {18U, 12U, 6U, 0U})
-            text += digits[group >> shift & 63U];
-        if (i + 1 >= bytes.size()) text[text.size() - 2] = '=';
-        if (i + 2 >= bytes.size()) text.back() = '=';
-    }
-    return text;
-}
-
-std::optional<std::string> from_base64(std::string_view text) {
-    std::string bytes;
-    unsigned group = 0;
-    unsigned bits = 0;
-    while (!text.empty() && text.back() == '=')
-        text.remove_suffix(1);
-    for (const char letter : text) {
-        const auto value = digits.find(letter);
-        if (value == std::string_view::npos) return std::nullopt;
-        group = (group << 6U | static_cast<unsigned>(value)) & 0xffffU;
-        bits += 6;
-        if (bits < 8) continue;
-        bits -= 8;
-        bytes += static_cast<char>(group >> bits & 0xffU);
-    }
-    return bytes;
-}
 
 Failure strange(std::string_view what, std::string_view answer) {
     std::string quoted{answer.substr(0, most_quoted)};
@@ -176,7 +143,7 @@ Result<Record> record_in(const Json& json, std::string_view answer) {
         const auto lease = number<std::int64_t>(*leader, "lease");
         if (!written || !lease)
             return strange("the job's leader is not legible", value.value_or(""));
-        record.held = Record::Held{*written, *lease};
+        record.held = Candidacy{*written, *lease};
     }
     if (!epoch->empty()) {
         const auto value = value_of(*epoch);
@@ -207,16 +174,6 @@ bool is_header_value(std::string_view text) {
     });
 }
 
-}  // namespace
-
-Keys keys_of(std::string_view prefix, std::string_view run_id) {
-    auto stem = std::string{prefix};
-    while (!stem.empty() && stem.back() == '/')
-        stem.pop_back();
-    stem += "/" + std::string{run_id};
-    return {stem + "/leader", stem + "/epoch", stem + "/ended"};
-}
-
 Request read(const Keys& keys) {
     return transaction(Json::array(), reads(keys), Json::array());
 }
@@ -225,8 +182,8 @@ Request grant(std::int64_t ttl_s) {
     return {"/v3/lease/grant", Json{{"TTL", std::to_string(ttl_s)}}.dump()};
 }
 
-Request campaign(
-    const Keys& keys, const Leader& leader, std::int64_t epoch_revision, std::int64_t lease) {
+Request campaign(const Keys& keys, const Campaign& asked) {
+    const auto& [leader, lease, none_yet] = asked.candidacy;
     const auto put = [](const std::string& key, const std::string& value) {
         return Json{{"key", to_base64(key)}, {"value", to_base64(value)}};
     };
@@ -241,7 +198,7 @@ Request campaign(
         {"key", to_base64(keys.epoch)},
         {"target", "MOD"},
         {"result", "EQUAL"},
-        {"mod_revision", std::to_string(epoch_revision)}};
+        {"mod_revision", std::to_string(asked.epoch_revision)}};
     const auto put_epoch = put(keys.epoch, std::to_string(leader.epoch));
     return transaction(
         Json::array({is_free, is_as_read}),
@@ -256,18 +213,19 @@ Request keep_alive(std::int64_t lease) {
     return {"/v3/lease/keepalive", Json{{"ID", std::to_string(lease)}}.dump()};
 }
 
+/// Its key is removed with the lease.
 Request revoke(std::int64_t lease) {
     return {"/v3/lease/revoke", Json{{"ID", std::to_string(lease)}}.dump()};
 }
 
-Request record_end(
-    const Keys& keys, const std::string& ended, std::int64_t revision, std::int64_t lease) {
+Request record_end(const Keys& keys, const RecordEnd& asked) {
     const Json put{
         {"request_put",
          {{"key", to_base64(keys.ended)},
-          {"value", to_base64(ended)},
-          {"lease", std::to_string(lease)}}}};
-    return transaction(Json::array({is_own(keys, revision)}), Json::array({put}), Json::array());
+          {"value", to_base64(asked.ended)},
+          {"lease", std::to_string(asked.lease)}}}};
+    return transaction(
+        Json::array({is_own(keys, asked.candidacy.revision)}), Json::array({put}), Json::array());
 }
 
 Request erase(const Keys& keys, std::int64_t revision) {
@@ -292,10 +250,10 @@ Result<Grant> read_grant(std::string_view answer) {
     return Grant{*lease, *ttl_s};
 }
 
-Result<Campaign> read_campaign(std::string_view answer) {
+Result<Campaigned> read_campaign(std::string_view answer) {
     const auto json = parse(answer);
     if (!json) return json.error();
-    Campaign campaign;
+    Campaigned campaign;
     campaign.is_won = has_succeeded(*json);
     if (!campaign.is_won) {
         auto record = record_in(*json, answer);
@@ -314,13 +272,13 @@ Result<Campaign> read_campaign(std::string_view answer) {
     return campaign;
 }
 
-Result<bool> read_recorded(std::string_view answer) {
+Result<EndStored> read_recorded(std::string_view answer) {
     const auto json = parse(answer);
     if (!json) return json.error();
-    return has_succeeded(*json);
+    return EndStored{has_succeeded(*json)};
 }
 
-Result<std::int64_t> read_keep_alive(std::string_view answer) {
+Result<Kept> read_keep_alive(std::string_view answer) {
     // The answer is a stream with a single message.
     const auto json = parse(answer.substr(0, answer.find('\n')));
     if (!json) return json.error();
@@ -329,7 +287,48 @@ Result<std::int64_t> read_keep_alive(std::string_view answer) {
         return strange("no answer about a lease", answer);
     const auto ttl_s = number<std::int64_t>(*result, "TTL");
     if (!ttl_s || *ttl_s < 0) return strange("no answer about a lease", answer);
-    return *ttl_s;
+    return Kept{*ttl_s};
+}
+
+}  // namespace
+
+Keys keys_of(std::string_view prefix, std::string_view run_id) {
+    auto stem = std::string{prefix};
+    while (!stem.empty() && stem.back() == '/')
+        stem.pop_back();
+    stem += "/" + std::string{run_id};
+    return {stem + "/leader", stem + "/epoch", stem + "/ended"};
+}
+
+Request write(const Keys& keys, const LeaseRequest& request) {
+    return std::visit(
+        Overloaded{
+            [&](ReadRecord) { return read(keys); },
+            [&](const GrantLease& asked) { return grant(asked.ttl_s); },
+            [&](const Campaign& asked) { return campaign(keys, asked); },
+            [&](const KeepLease& asked) { return keep_alive(asked.candidacy.lease); },
+            [&](const Revoke& asked) { return revoke(asked.candidacy.lease); },
+            [&](const RecordEnd& asked) { return record_end(keys, asked); },
+            [&](const Erase& asked) { return erase(keys, asked.candidacy.revision); },
+        },
+        request);
+}
+
+Result<LeaseAnswer> read_answer(const LeaseRequest& request, std::string_view body) {
+    const auto either = [](auto answer) -> Result<LeaseAnswer> {
+        if (!answer) return answer.error();
+        return LeaseAnswer{std::move(*answer)};
+    };
+    return std::visit(
+        Overloaded{
+            [&](ReadRecord) { return either(read_record(body)); },
+            [&](const GrantLease&) { return either(read_grant(body)); },
+            [&](const Campaign&) { return either(read_campaign(body)); },
+            [&](const KeepLease&) { return either(read_keep_alive(body)); },
+            [&](const RecordEnd&) { return either(read_recorded(body)); },
+            [](const auto&) { return Result<LeaseAnswer>{Done{}}; },
+        },
+        request);
 }
 
 std::string describe_error(int status, std::string_view body) {

@@ -2,6 +2,7 @@
 #include "rendezvous/witness/http_client.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/machine.hpp"
 #include "rendezvous/net/deadline.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/tls/error.hpp"
@@ -23,16 +24,28 @@ using Session = std::optional<tls::CertifiedSession>;
 
 constexpr int http_1_1 = 11;
 
-std::string text_of(const Endpoint& server, HttpPost post) {
-    http::request<http::string_body> request{
-        http::verb::post, post.path, http_1_1, std::move(post.body)};
-    request.set(http::field::host, server.to_string());
-    request.set(http::field::content_type, "application/json");
-    if (!post.authorization.empty()) request.set(http::field::authorization, post.authorization);
-    request.keep_alive(false);
-    request.prepare_payload();
+http::verb verb_of(HttpRequest::Method method) {
+    switch (method) {
+        case HttpRequest::Method::get: return http::verb::get;
+        case HttpRequest::Method::post: return http::verb::post;
+        case HttpRequest::Method::put: return http::verb::put;
+    }
+    contradiction("a method of no kind", __FILE__, __LINE__);
+}
+
+std::string text_of(const Endpoint& server, HttpRequest request) {
+    http::request<http::string_body> message{
+        verb_of(request.method), request.path, http_1_1, std::move(request.body)};
+    message.set(http::field::host, server.to_string());
+    message.set(http::field::accept, "application/json");
+    if (request.method != HttpRequest::Method::get)
+        message.set(http::field::content_type, "application/json");
+    if (!request.authorization.empty())
+        message.set(http::field::authorization, request.authorization);
+    message.keep_alive(false);
+    message.prepare_payload();
     std::ostringstream text;
-    text << request;
+    text << message;
     return text.str();
 }
 
@@ -149,11 +162,11 @@ boost::asio::awaitable<Result<>> Exchange::run(std::string where) {
 
 }  // namespace
 
-boost::asio::awaitable<Result<HttpAnswer>> http_post(
+boost::asio::awaitable<Result<HttpAnswer>> http_exchange(
     boost::asio::io_context& io,
     Endpoint server,
     std::optional<tls::Credentials> credentials,
-    HttpPost post) {
+    HttpRequest request) {
     const auto where = server.to_string();
     auto addresses = co_await net::resolve(server);
     if (!addresses) co_return addresses.error();
@@ -166,7 +179,7 @@ boost::asio::awaitable<Result<HttpAnswer>> http_post(
     const auto local = net::local_address(socket);
     Session session;
     if (credentials) session.emplace(*credentials, server.host);
-    Exchange exchange{socket, std::move(session), text_of(server, std::move(post))};
+    Exchange exchange{socket, std::move(session), text_of(server, std::move(request))};
     auto done = co_await exchange.run(where);
     if (!done && deadline.has_passed())
         co_return Failure{boost::asio::error::timed_out, "no answer from " + where};

@@ -24,6 +24,7 @@ const std::vector<std::string_view> readers{
     "launcher/ctl/ask_agents.cpp",
     "agent/keeper/keeper.cpp",
     "rendezvous/witness/etcd_client.cpp",
+    "rendezvous/witness/kubernetes_client.cpp",
     "agent/process/descendants.cpp",
 };
 

@@ -30,7 +30,9 @@ Host& Cluster::start(const std::string& name, const std::string& run_id) {
     agent::AgentConfig config;
     config.join.run_id = run_id;
     config.rendezvous.endpoint = {"rendezvous", 29'400};
-    if (options_.is_elected) config.rendezvous.etcd = agent::EtcdPlan{{{"etcd", 2379}}, "/ddprun"};
+    if (options_.is_elected)
+        config.rendezvous.election =
+            agent::ElectionPlan{agent::EtcdPlan{{{"etcd", 2379}}, "/ddprun"}};
     config.join.nodes = options_.nodes;
     config.join.settings = options_.settings;
     config.join.max_restarts = options_.restarts;

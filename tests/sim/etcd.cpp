@@ -93,15 +93,17 @@ void Etcd::go_on() {
         received(waiting.link, waiting.bytes);
 }
 
-std::optional<witness::etcd::Leader> Etcd::leader(const std::string& run_id) {
+std::optional<witness::Leader> Etcd::leader(const std::string& run_id) {
     if (state_ == State::up) end_leases();
     auto& known = known_leaders_[run_id];
     if (known.revision == revision_) return known.leader;
-    const auto read = witness::etcd::read(witness::etcd::keys_of("/ddprun", run_id));
-    const auto record = witness::etcd::read_record(transact(read.body));
-    require(record.has_value(), "the simulated etcd answers as the real one");
+    const witness::ReadRecord read;
+    const auto keys = witness::etcd::keys_of("/ddprun", run_id);
+    const auto answer =
+        witness::etcd::read_answer(read, transact(witness::etcd::write(keys, read).body));
+    require(answer.has_value(), "the simulated etcd answers as the real one");
     known = {revision_, std::nullopt};
-    if (record->held) known.leader = record->held->leader;
+    if (const auto& held = std::get<witness::Record>(*answer).held) known.leader = held->leader;
     return known.leader;
 }
 

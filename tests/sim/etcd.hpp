@@ -41,7 +41,7 @@ public:
     bool is_well() const { return state_ == State::up; }
 
     /// The leader's key as it is now, for the checkers.
-    std::optional<witness::etcd::Leader> leader(const std::string& run_id);
+    std::optional<witness::Leader> leader(const std::string& run_id);
     /// How many keys were erased, not counting those that went with their leases.
     int erased_count() const { return erased_count_; }
 
@@ -78,7 +78,7 @@ private:
     /// The keys at a revision, which are requested at each heartbeat.
     struct Known {
         std::int64_t revision = 0;
-        std::optional<witness::etcd::Leader> leader;
+        std::optional<witness::Leader> leader;
     };
     std::map<std::string, Known> known_leaders_;
     std::int64_t last_lease_ = 1'000;

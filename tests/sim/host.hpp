@@ -7,7 +7,7 @@
 #include "rendezvous/control/codec.hpp"
 #include "rendezvous/store/store.hpp"
 #include "rendezvous/wire/decoder.hpp"
-#include "rendezvous/witness/etcd_lease.hpp"
+#include "rendezvous/witness/leader_lease.hpp"
 #include "tests/sim/link.hpp"
 #include "tests/sim/server.hpp"
 
@@ -152,7 +152,7 @@ private:
     using Agent = agent::Agent;
 
     void perform(Agent::Effect& effect);
-    void perform(witness::EtcdLease::Effect& effect);
+    void perform(witness::LeaderLease::Effect& effect);
     void connect(const Agent::Connect& order);
     /// Null: there is no server at this place any more.
     void open(int link, Server* server, const std::string& place);
@@ -208,7 +208,7 @@ private:
         bool is_opened = false;
     };
     struct Candidate {
-        using Lease = witness::EtcdLease;
+        using Lease = witness::LeaderLease;
 
         Candidate(World& world, Lease machine, Driven<Lease>::Perform perform)
             : lease(world, std::move(machine), std::move(perform)) {}

@@ -20,10 +20,9 @@ constexpr std::uint16_t server_port = 29'000;
 }  // namespace
 
 void Host::become_candidate() {
-    const auto keys = witness::etcd::keys_of("/ddprun", run_id_);
     const auto nonce = make_nonce(world_.random()).to_string();
     candidate_ = std::make_unique<Candidate>(
-        world_, witness::EtcdLease{{keys, nonce, limits::etcd_ttl}}, [this](auto& effect) {
+        world_, witness::LeaderLease{{"etcd", nonce, limits::etcd_ttl}}, [this](auto& effect) {
             perform(effect);
         });
 }
@@ -44,15 +43,20 @@ void Host::post_to_agent(std::function<void()> action) {
     });
 }
 
-void Host::perform(witness::EtcdLease::Effect& effect) {
-    using Lease = witness::EtcdLease;
+void Host::perform(witness::LeaderLease::Effect& effect) {
+    using Lease = witness::LeaderLease;
     auto& own = *candidate_;
     std::visit(
         Overloaded{
             [&](const Lease::Ask& ask) {
-                cluster_.etcd().ask(name_, ask.what, [this, id = ask.request](auto body) {
-                    if (is_alive_) candidate_->lease.post(Lease::Answered{id, std::move(body)});
-                });
+                const auto keys = witness::etcd::keys_of("/ddprun", run_id_);
+                const auto answered = [this, ask](const Result<std::string>& body) {
+                    if (!is_alive_) return;
+                    candidate_->lease.post(Lease::Answered{
+                        ask.request,
+                        body ? witness::etcd::read_answer(ask.what, *body) : body.error()});
+                };
+                cluster_.etcd().ask(name_, witness::etcd::write(keys, ask.what), answered);
             },
             [&](Lease::OpenServer) {
                 if (!own.server) open_server();
@@ -88,7 +92,7 @@ void Host::open_server() {
     options.on_record = [this](const coordinator::Record& record) {
         post_to_agent([this, record] {
             candidate_->lease.post(
-                witness::EtcdLease::EndDecided{record.epoch, record.number, record.ends});
+                witness::LeaderLease::EndDecided{record.epoch, record.number, record.ends});
         });
     };
     options.on_stepped_down = [this](const coordinator::SteppedDown& down) {
@@ -96,9 +100,9 @@ void Host::open_server() {
         post_to_agent([this, down] {
             auto& own = *candidate_;
             if (own.leaving)
-                own.lease.post(witness::EtcdLease::Left{*own.leaving && down.is_idle});
+                own.lease.post(witness::LeaderLease::Left{*own.leaving && down.is_idle});
             else
-                own.lease.post(witness::EtcdLease::SteppedDown{down.epoch, down.known_epoch});
+                own.lease.post(witness::LeaderLease::SteppedDown{down.epoch, down.known_epoch});
         });
     };
     options.on_act = [this](const control::ServerMessage& message, const std::string& to) {
@@ -120,7 +124,7 @@ void Host::seek(int number, bool is_first_try) {
     auto& own = *candidate_;
     own.sought = number;
     if (own.lease.machine().is_leading()) return open(number, own_server(), name_);
-    own.lease.post(witness::EtcdLease::Sought{is_first_try});
+    own.lease.post(witness::LeaderLease::Sought{is_first_try});
 }
 
 /// Opens the connection to the leader, unless the attempt has been abandoned meanwhile.
@@ -157,7 +161,7 @@ void Host::depart(agent::Departure::Step step) {
                 own.leaving = is_over;
                 own.server->depose("its node leaves");
             } else {
-                own.lease.post(witness::EtcdLease::Left{is_over});
+                own.lease.post(witness::LeaderLease::Left{is_over});
             }
             return later(limits::etcd_answer_timeout, [this] { leave(); });
         }

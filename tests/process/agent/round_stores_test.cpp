@@ -41,7 +41,7 @@ TEST_CASE("a node listens where its endpoint or its --local-addr says") {
 TEST_CASE("with etcd on this machine the nodes of a job still reach each other") {
     AgentConfig config;
     config.rendezvous.endpoint.host = "localhost";
-    config.rendezvous.etcd.emplace();
+    config.rendezvous.election.emplace();
     config.join.nodes = {1, 2, 0};
     CHECK(own_listen_host(config, {"127.0.0.1", "10.0.0.3"}).empty());
     config.join.nodes = {1, 1, 0};

@@ -58,7 +58,7 @@ TEST_CASE("tcsh reads its completion and has a rule for each value, and for opti
     CHECK(job.wait_for_code() == 0);
     CHECK(job.err().empty());
     for (const auto* rule :
-         {"'c/--rdzv-backend=/(c10d static etcd)/'", "'n/--python/f/'", "'c/--/(", "'p/*/f/'"})
+         {"'c/--rdzv-backend=/(c10d static etcd k8s)/'", "'n/--python/f/'", "'c/--/(", "'p/*/f/'"})
         CHECK(contains(job.out(), rule));
 }
 

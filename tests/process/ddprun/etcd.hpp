@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "tests/process/ddprun/elected_nodes.hpp"
 #include "tests/process/ddprun/job.hpp"
 
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <memory>
 #include <string>
@@ -58,6 +58,9 @@ public:
 
     const std::string& client() const { return client_; }
     Words options(const Words& more) const { return options_by(client_, more); }
+    Running start_node(const TempDir& dir, const Words& more, const std::string& script) const {
+        return start_job(dir, options(more), script);
+    }
     /// The options for a node that reaches etcd by `endpoint`, which may be a proxy.
     static Words options_by(const std::string& endpoint, const Words& more) {
         return Words{
@@ -77,34 +80,5 @@ private:
     int peer_port_ = free_port();
     std::unique_ptr<Running> process_;
 };
-
-/// The workers end when the file `go` exists.
-inline std::string until_go(const TempDir& dir) {
-    return "echo pid $$\necho up $WORLD_SIZE in $DDPRUN_ROUND\nwhile [ ! -e " +
-           dir.path().string() + "/go ]; do sleep 0.1; done\necho done in $DDPRUN_ROUND\n";
-}
-
-/// Starts three nodes, of which the first leads, and waits until all run.
-inline std::vector<Running> start_three(
-    const TempDir& dir, const Etcd& etcd, const Words& options) {
-    std::vector<Running> nodes;
-    nodes.push_back(start_job(dir, etcd.options(options), until_go(dir)));
-    nodes[0].wait_for_line("rendezvous.leader_changed .*epoch=1");
-    for (int i = 0; i < 2; ++i)
-        nodes.push_back(start_job(dir, etcd.options(options), until_go(dir)));
-    for (auto& node : nodes)
-        node.wait_for_line("up 3 in 0");
-    return nodes;
-}
-
-/// Waits until the other nodes continue without the first: under the next leader, and then in
-/// another round.
-inline void wait_until_others_go_on(std::vector<Running>& nodes) {
-    using std::chrono::seconds;
-    for (std::size_t i = 1; i < nodes.size(); ++i) {
-        nodes[i].wait_for_line("rendezvous.leader_changed .*epoch=2", seconds{60});
-        nodes[i].wait_for_line("up 2 in", seconds{90});
-    }
-}
 
 }  // namespace ddprun::test

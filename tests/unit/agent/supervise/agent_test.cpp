@@ -1022,7 +1022,7 @@ TEST_CASE("a job of one node has no heartbeats and no fence") {
 
 TEST_CASE("a job of one node has both where another node may come to lead") {
     auto config = a_config();
-    config.rendezvous.etcd = EtcdPlan{{{"etcd", 2379}}, "/ddprun"};
+    config.rendezvous.election = ElectionPlan{EtcdPlan{{{"etcd", 2379}}, "/ddprun"}};
     Story story(config);
     story.running();
 

@@ -63,23 +63,37 @@ TEST_CASE("a missing node is started with the job's secret") {
 
 TEST_CASE("a missing node of a job with etcd is started with all members and the same settings") {
     auto config = config_at("e1");
-    config.rendezvous.etcd = EtcdPlan{{{"e1", 2'379}, {"e2", 99}}, "/ddprun"};
+    config.rendezvous.election = ElectionPlan{EtcdPlan{{{"e1", 2'379}, {"e2", 99}}, "/ddprun"}};
     config.join.run_id = "j";
     CHECK(
         next_step_for_missing(config) ==
         "on each missing node: ddprun --nnodes=4 --rdzv-backend=etcd --rdzv-endpoint=e1:2379,e2:99 "
         "--rdzv-id=j ...");
 
-    config.rendezvous.etcd->conf = "protocol=https,cacert=/my ca.pem";
+    config.rendezvous.election->conf = "protocol=https,cacert=/my ca.pem";
     CHECK(contains(
         next_step_for_missing(config),
         " --rdzv-conf='protocol=https,cacert=/my ca.pem' --rdzv-id=j"));
 }
 
+TEST_CASE("a missing node of a job with a Lease is started with it, and what to check is named") {
+    auto config = config_at("10.96.0.1");
+    config.rendezvous.election =
+        ElectionPlan{witness::kubernetes::LeasePlace{{"10.96.0.1", 443}, "ml", "bert"}};
+    config.join.run_id = "bert";
+    CHECK(
+        next_step_for_missing(config) ==
+        "on each missing node: ddprun --nnodes=4 --rdzv-backend=k8s --rdzv-endpoint=ml/bert "
+        "--rdzv-id=bert ...");
+    CHECK(contains(
+        next_step_after(ConnectError::refused, config),
+        "may get, create and update the Lease ml/bert"));
+}
+
 TEST_CASE("two ends with different secrets are an error of the secret, with etcd too") {
     auto config = config_at("node1");
     for (const bool has_etcd : {false, true}) {
-        if (has_etcd) config.rendezvous.etcd.emplace();
+        if (has_etcd) config.rendezvous.election.emplace();
         CHECK(contains(next_step_after(ConnectError::wrong_secret, config), "same secret"));
         CHECK(contains(next_step_after(ConnectError::not_encrypted, config), "same secret"));
         CHECK(contains(next_step_after(ConnectError::needs_secret, config), "--secure"));

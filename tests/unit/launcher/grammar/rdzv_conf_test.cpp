@@ -72,7 +72,7 @@ TEST_CASE("a key without effect is said, an unknown one is named with the neares
         std::vector<std::string>{
             "unknown key wibble; known are join_timeout, last_call_timeout, keep_alive_interval, "
             "keep_alive_max_attempt, is_host, rank, timeout, protocol, cacert, cert, key, "
-            "etcd_prefix, etcd_user, etcd_password_file"});
+            "etcd_prefix, etcd_user, etcd_password_file, service_account"});
 }
 
 TEST_CASE("access to etcd has the names of both of torch's back ends") {

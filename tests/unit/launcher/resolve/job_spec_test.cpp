@@ -82,7 +82,7 @@ TEST_CASE("several nodes without an endpoint are refused or warned about") {
     CHECK(refusal({"--nnodes=2", "--standalone"})
               .starts_with("--standalone: '--nnodes=2': a standalone job"));
     CHECK(refusal({"--rdzv-backend=zeus"})
-              .starts_with("--rdzv-backend: 'zeus': accepted are c10d, static and etcd"));
+              .starts_with("--rdzv-backend: 'zeus': accepted are c10d, static, etcd and k8s"));
 }
 
 TEST_CASE("each wrong value is named as it was given, with what is accepted") {

@@ -131,11 +131,12 @@ TEST_CASE("with etcd no node serves by its place or address") {
             {});
         REQUIRE(spec.has_value());
         const auto config = to_agent_config(*spec);
-        REQUIRE(config.rendezvous.etcd.has_value());
-        CHECK(config.rendezvous.etcd->members == std::vector<Endpoint>{{"e1", 2'379}, {"e2", 99}});
-        CHECK(config.rendezvous.etcd->prefix == "/mine");
+        REQUIRE(config.rendezvous.election.has_value());
+        const auto& etcd = std::get<agent::EtcdPlan>(config.rendezvous.election->engine);
+        CHECK(etcd.members == std::vector<Endpoint>{{"e1", 2'379}, {"e2", 99}});
+        CHECK(etcd.prefix == "/mine");
         CHECK(
-            config.rendezvous.etcd->conf ==
+            config.rendezvous.election->conf ==
             "etcd_prefix=/mine,keep_alive_interval=2,keep_alive_max_attempt=3");
         CHECK_FALSE(config.rendezvous.is_host);
         // A leader follows another well before any fence ends.
@@ -150,7 +151,9 @@ TEST_CASE("how etcd is reached follows from the endpoint, --rdzv-conf and a vari
         const auto spec = resolved_with(words, environment);
         REQUIRE(spec.has_value());
         CHECK(spec->environment.count("DDPRUN_ETCD_PASSWORD") == 0);
-        CHECK(spec->etcd.value->members == std::vector<Endpoint>{{"e1", 2'379}, {"e2", 99}});
+        CHECK(
+            std::get<agent::EtcdPlan>(spec->election.value->engine).members ==
+            std::vector<Endpoint>{{"e1", 2'379}, {"e2", 99}});
         return spec->etcd_access;
     };
     CHECK_FALSE(access_with({"--rdzv-endpoint=e1,e2:99"}).is_encrypted);
@@ -164,6 +167,64 @@ TEST_CASE("how etcd is reached follows from the endpoint, --rdzv-conf and a vari
     const Words file{"--rdzv-endpoint=e1,e2:99", "--rdzv-conf=etcd_user=u,etcd_password_file=/p"};
     CHECK(access_with(file, {{"DDPRUN_ETCD_PASSWORD", "p"}}).password.empty());
     CHECK(access_with(file).password_file->path == "/p");
+}
+
+TEST_CASE("with a Lease of Kubernetes no node serves by its place or address") {
+    const Environment pod{
+        {"KUBERNETES_SERVICE_HOST", "10.96.0.1"}, {"KUBERNETES_SERVICE_PORT", "443"}};
+    const auto in_pod = [&](const std::string& backend, Words words, Environment variables) {
+        words.insert(words.begin(), {"--nnodes=2:4", "--rdzv-backend=" + backend});
+        return resolved_with(words, variables);
+    };
+    for (const std::string backend : {"k8s", "kubernetes"}) {
+        const auto spec = in_pod(backend, {"--rdzv-endpoint=ml/bert.large"}, pod);
+        REQUIRE(spec.has_value());
+        const auto config = to_agent_config(*spec);
+        CHECK(
+            std::get<witness::kubernetes::LeasePlace>(config.rendezvous.election->engine) ==
+            witness::kubernetes::LeasePlace{{"10.96.0.1", 443}, "ml", "bert.large"});
+        CHECK(config.join.run_id == "bert.large");
+        CHECK(config.join.settings.lease == std::chrono::seconds{30});
+        CHECK(spec->service_account == "/var/run/secrets/kubernetes.io/serviceaccount");
+    }
+    const auto named = in_pod(
+        "k8s", {"--rdzv-endpoint=bert", "--rdzv-id=j", "--rdzv-conf=service_account=/sa"}, pod);
+    REQUIRE(named.has_value());
+    CHECK(named->run_id.value == "j");
+    CHECK(named->service_account == "/sa");
+    CHECK(
+        describe(std::get<witness::kubernetes::LeasePlace>(named->election.value->engine)) ==
+        "bert");
+
+    const auto refusal = [&](const Words& words, const Environment& variables) {
+        const auto spec = in_pod("k8s", words, variables);
+        return spec ? "accepted" : spec.error().context;
+    };
+    CHECK(
+        refusal({}, pod) ==
+        "--rdzv-backend: 'k8s': give the Lease of this job: --rdzv-endpoint=[NAMESPACE/]NAME");
+    CHECK(refusal({"--rdzv-endpoint=bert"}, {})
+              .starts_with("--rdzv-backend: 'k8s': a Lease is for nodes in pods of Kubernetes"));
+    for (const std::string port : {"", "0", "x", "65536"})
+        CHECK(refusal(
+                  {"--rdzv-endpoint=bert"},
+                  {{"KUBERNETES_SERVICE_HOST", "h"}, {"KUBERNETES_SERVICE_PORT", port}})
+                  .starts_with("KUBERNETES_SERVICE_PORT: '"));
+    for (const std::string name :
+         {"ml/",
+          "/bert",
+          "a/b/c",
+          "ml/Bert",
+          "ml/b_t",
+          "ml/-b",
+          "ml/b..t",
+          "m.l/bert",
+          "ml/b%2f",
+          "k8s://ml/bert"}) {
+        CAPTURE(name);
+        CHECK(refusal({"--rdzv-endpoint=" + name}, pod)
+                  .starts_with("--rdzv-endpoint: '" + name + "': accepted is [NAMESPACE/]NAME"));
+    }
 }
 
 TEST_CASE("a job has no name that would reach the server cut or changed") {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/base/result.hpp"
 #include "rendezvous/base/time.hpp"
-#include "rendezvous/witness/etcd_gateway.hpp"
+#include "rendezvous/witness/lease_requests.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -12,10 +13,11 @@
 
 namespace ddprun::witness {
 
-/// Determines which server leads a job, by a key in etcd that exists only while its lease does, and
-/// handles this process's candidacy. Driven by agent/runner/election (etcd_client) and unit tests.
+/// Determines which server leads a job, by a record in an engine (etcd, a Kubernetes Lease) that
+/// names a leader only while its lease is kept, and handles this process's candidacy. Driven by
+/// agent/runner/election (etcd_client, kubernetes_client) and unit tests.
 ///
-///   idle         --Sought-->                 reading      Ask for both keys
+///   idle         --Sought-->                 reading      Ask for the record
 ///   idle         --Sought, first try-->      idle         Found: the last leader, if it is known
 ///   reading      --a leader-->               idle         Found
 ///   reading      --own key of an attempt
@@ -37,12 +39,13 @@ namespace ddprun::witness {
 ///   any          --Left-->                   released     Released, once the key is given back
 ///   before leading, without an answer        idle         NotFound
 ///
-/// The epoch of a new leadership is higher than the one in etcd and than any that a node has
-/// followed, so it does not decrease even if etcd's data is reset to an older state.
-class EtcdLease {
+/// The epoch of a new leadership is higher than the recorded one and than any that a node has
+/// followed, so it does not decrease even if the engine's data is reset to an older state.
+class LeaderLease {
 public:
     struct Config {
-        etcd::Keys keys;
+        /// The engine that keeps the job's record, as in messages: "etcd".
+        std::string engine;
         /// The nonce of this process.
         std::string nonce;
         Duration ttl{};
@@ -53,14 +56,14 @@ public:
     /// This node needs the leader. Answered by Found, Elected or NotFound. `is_first_try`: this is
     /// the first attempt since the connection to the last leader ended. That leader may still lead,
     /// and then gives away the ranks of a node that does not come back soon. So it is tried before
-    /// etcd, which may be slow.
+    /// the engine, which may be slow.
     struct Sought {
         bool is_first_try = false;
     };
     /// Answers to Ask.
     struct Answered {
         int request;
-        Result<std::string> body;
+        Result<LeaseAnswer> answer;
     };
     /// Answers to OpenServer.
     struct ServerOpened {
@@ -91,14 +94,14 @@ public:
 
     struct Ask {
         int request;
-        etcd::Request what;
+        LeaseRequest what;
         bool operator==(const Ask&) const = default;
     };
     struct OpenServer {
         bool operator==(const OpenServer&) const = default;
     };
     struct Found {
-        etcd::Leader leader;
+        Leader leader;
         bool operator==(const Found&) const = default;
     };
     struct Elected {
@@ -134,7 +137,7 @@ public:
     using Effect = std::
         variant<Ask, OpenServer, Found, Elected, Extended, Recorded, Deposed, NotFound, Released>;
 
-    explicit EtcdLease(Config config) : config_(std::move(config)) {}
+    explicit LeaderLease(Config config) : config_(std::move(config)) {}
 
     void handle(Event event, Instant now, std::vector<Effect>& out);
     std::optional<Instant> next_deadline() const;
@@ -147,16 +150,15 @@ private:
     struct Idle {};
     struct Reading {};
     struct Opening {
-        etcd::Record record;
+        Record record;
     };
     struct Granting {
-        etcd::Record record;
+        Record record;
         std::string endpoint;
         Instant asked_at;
     };
     struct Campaigning {
-        etcd::Leader leader;
-        std::int64_t lease;
+        Candidacy candidacy;
         Duration ttl;
         Instant until;
         bool led_before;
@@ -171,9 +173,7 @@ private:
     };
     enum class Asking : std::uint8_t { to_keep, for_lease_of_end, to_record };
     struct Leading {
-        std::uint64_t epoch;
-        std::int64_t lease;
-        std::int64_t revision;
+        Candidacy candidacy;
         Duration ttl;
         Instant until;
         Instant ask_at;
@@ -198,23 +198,23 @@ private:
 
     void on_sought(bool is_first_try, Instant now, Effects& out);
     void on_answered(Answered answered, Instant now, Effects& out);
-    void on_read(const std::string& body, Instant now, Effects& out);
+    void on_read(Record record, Instant now, Effects& out);
     void on_opened(ServerOpened opened, Instant now, Effects& out);
-    void on_granted(const std::string& body, Instant now, Effects& out);
-    void on_campaigned(const std::string& body, Instant now, Effects& out);
-    void on_kept(const Result<std::string>& body, Instant now, Effects& out);
+    void on_granted(const Grant& grant, Instant now, Effects& out);
+    void on_campaigned(const Campaigned& campaign, Instant now, Effects& out);
+    void on_kept(const std::optional<Kept>& kept, Instant now, Effects& out);
     void on_end_decided(EndDecided decided, Instant now, Effects& out);
-    void on_lease_of_end(const Result<std::string>& body, Instant now, Effects& out);
-    void on_recorded(const Result<std::string>& body, Instant now, Effects& out);
+    void on_lease_of_end(const std::optional<Grant>& grant, Instant now, Effects& out);
+    void on_recorded(const std::optional<EndStored>& stored, Instant now, Effects& out);
     void ask_what_is_due(Instant now, Effects& out);
     void depose(std::string reason, Effects& out);
     void on_stepped_down(const SteppedDown& event, Instant now, Effects& out);
     void on_left(bool is_job_over, Instant now, Effects& out);
     void on_deadline(Instant now, Effects& out);
-    void follow(const etcd::Leader& leader, Effects& out);
+    void follow(const Leader& leader, Effects& out);
     void fail(std::string reason, Effects& out);
-    void withdraw(std::int64_t lease, Instant now, Effects& out);
-    void ask(etcd::Request what, Instant now, Effects& out);
+    void withdraw(const Candidacy& candidacy, Instant now, Effects& out);
+    void ask(LeaseRequest what, Instant now, Effects& out);
 
     Config config_;
     State state_;
@@ -225,13 +225,13 @@ private:
         Instant ends_at;
     };
     std::optional<Open> open_;
-    /// The newest epoch that was found in etcd or reported to this node.
+    /// The newest epoch that was recorded or reported to this node.
     std::uint64_t known_epoch_ = 0;
     /// The last leader that was reported as `Found`.
-    std::optional<etcd::Leader> followed_;
+    std::optional<Leader> followed_;
 };
 
-std::string describe(const EtcdLease::Event& event);
-std::string describe(const EtcdLease::Effect& effect);
+std::string describe(const LeaderLease::Event& event);
+std::string describe(const LeaderLease::Effect& effect);
 
 }  // namespace ddprun::witness

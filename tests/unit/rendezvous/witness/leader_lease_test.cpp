@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/witness/etcd_lease.hpp"
+#include "rendezvous/witness/leader_lease.hpp"
+
+#include "rendezvous/witness/etcd_gateway.hpp"
 
 #include <doctest/doctest.h>
 
@@ -57,26 +59,34 @@ const std::string kept = R"({"result":{)" + header +
 const std::string expired = R"({"result":{)" + header + R"(,"ID":"55"}})";
 
 struct Story {
-    EtcdLease machine{{keys, "aa", 10s}};
+    LeaderLease machine{{"etcd", "aa", 10s}};
     Instant now{};
-    std::vector<EtcdLease::Effect> out;
+    std::vector<LeaderLease::Effect> out;
     int request = 0;
+    LeaseRequest asked = ReadRecord{};
 
-    void handle(EtcdLease::Event event) {
+    void handle(LeaderLease::Event event) {
         out.clear();
         machine.handle(std::move(event), now, out);
         for (const auto& effect : out)
-            if (const auto* ask = std::get_if<EtcdLease::Ask>(&effect)) request = ask->request;
+            if (const auto* ask = std::get_if<LeaderLease::Ask>(&effect)) {
+                request = ask->request;
+                asked = ask->what;
+            }
     }
-    void answer(Result<std::string> body) { handle(EtcdLease::Answered{request, std::move(body)}); }
+    /// As etcd writes it.
+    void answer(const Result<std::string>& body) {
+        handle(
+            LeaderLease::Answered{request, body ? etcd::read_answer(asked, *body) : body.error()});
+    }
     void fails() { answer(Failure{system_code(EHOSTUNREACH), "etcd is away"}); }
-    void seek() { handle(EtcdLease::Sought{}); }
+    void seek() { handle(LeaderLease::Sought{}); }
     /// Proceeds until its server is open.
     void open(const std::string& record) {
         seek();
         answer(record);
-        REQUIRE(got<EtcdLease::OpenServer>());
-        handle(EtcdLease::ServerOpened{std::string{"a:20001"}});
+        REQUIRE(got<LeaderLease::OpenServer>());
+        handle(LeaderLease::ServerOpened{std::string{"a:20001"}});
     }
     void lead(const std::string& record = no_keys) {
         open(record);
@@ -87,7 +97,7 @@ struct Story {
     void pass_to_deadline() {
         REQUIRE(machine.next_deadline());
         now = *machine.next_deadline();
-        handle(EtcdLease::DeadlinePassed{});
+        handle(LeaderLease::DeadlinePassed{});
     }
     template <class Effect>
     const Effect* got() const {
@@ -96,8 +106,8 @@ struct Story {
         return nullptr;
     }
     std::string path() const {
-        const auto* ask = got<EtcdLease::Ask>();
-        return ask ? ask->what.path : "";
+        const auto* ask = got<LeaderLease::Ask>();
+        return ask ? etcd::write(keys, ask->what).path : "";
     }
 };
 
@@ -108,23 +118,23 @@ TEST_CASE("a node finds the leader by its key") {
     story.seek();
     CHECK(story.path() == "/v3/kv/txn");
     story.answer(led_by_b);
-    REQUIRE(story.got<EtcdLease::Found>());
-    CHECK(story.got<EtcdLease::Found>()->leader == etcd::Leader{"b:20001", "bb", 7});
+    REQUIRE(story.got<LeaderLease::Found>());
+    CHECK(story.got<LeaderLease::Found>()->leader == Leader{"b:20001", "bb", 7});
 }
 
 TEST_CASE("the leader whose connection has just ended is tried before etcd is asked") {
     Story story;
     // It does not know any leader yet.
-    story.handle(EtcdLease::Sought{true});
+    story.handle(LeaderLease::Sought{true});
     CHECK(story.path() == "/v3/kv/txn");
     story.answer(led_by_b);
 
-    story.handle(EtcdLease::Sought{true});
+    story.handle(LeaderLease::Sought{true});
     CHECK(story.path().empty());
-    REQUIRE(story.got<EtcdLease::Found>());
-    CHECK(story.got<EtcdLease::Found>()->leader == etcd::Leader{"b:20001", "bb", 7});
+    REQUIRE(story.got<LeaderLease::Found>());
+    CHECK(story.got<LeaderLease::Found>()->leader == Leader{"b:20001", "bb", 7});
     // The leader was not reachable.
-    story.handle(EtcdLease::Sought{false});
+    story.handle(LeaderLease::Sought{false});
     CHECK(story.path() == "/v3/kv/txn");
 }
 
@@ -132,26 +142,26 @@ TEST_CASE("where there is none it is a candidate, with an epoch above every one 
     Story story;
     SUBCASE("the first of all") {
         story.lead();
-        CHECK(*story.got<EtcdLease::Elected>() == EtcdLease::Elected{1, Instant{} + 8s, false});
+        CHECK(*story.got<LeaderLease::Elected>() == LeaderLease::Elected{1, Instant{} + 8s, false});
     }
     SUBCASE("after one that is gone") {
         story.lead(only_epoch);
-        CHECK(*story.got<EtcdLease::Elected>() == EtcdLease::Elected{8, Instant{} + 8s, true});
+        CHECK(*story.got<LeaderLease::Elected>() == LeaderLease::Elected{8, Instant{} + 8s, true});
     }
     SUBCASE("after one that etcd has forgotten") {
         story.seek();
         story.answer(led_by_b);
         story.lead();
-        CHECK(story.got<EtcdLease::Elected>()->epoch == 8);
-        CHECK(story.got<EtcdLease::Elected>()->led_before);
+        CHECK(story.got<LeaderLease::Elected>()->epoch == 8);
+        CHECK(story.got<LeaderLease::Elected>()->led_before);
     }
     SUBCASE("after one that only another node knows of") {
         story.lead();
-        story.handle(EtcdLease::SteppedDown{1, 20});
+        story.handle(LeaderLease::SteppedDown{1, 20});
         CHECK(story.path() == "/v3/lease/revoke");
         story.answer("{}");
         story.lead();
-        CHECK(story.got<EtcdLease::Elected>()->epoch == 21);
+        CHECK(story.got<LeaderLease::Elected>()->epoch == 21);
     }
 }
 
@@ -162,14 +172,14 @@ TEST_CASE("the right counts from the sending of what was answered") {
     story.answer(granted);
     story.now += 1s;
     story.answer(won);
-    CHECK(story.got<EtcdLease::Elected>()->until == Instant{} + 8s);
+    CHECK(story.got<LeaderLease::Elected>()->until == Instant{} + 8s);
 
     story.pass_to_deadline();
     CHECK(story.path() == "/v3/lease/keepalive");
     const auto sent_at = story.now;
     story.now += 1s;
     story.answer(kept);
-    CHECK(*story.got<EtcdLease::Extended>() == EtcdLease::Extended{1, sent_at + 8s});
+    CHECK(*story.got<LeaderLease::Extended>() == LeaderLease::Extended{1, sent_at + 8s});
 }
 
 TEST_CASE("a campaign that took longer than the right lasts wins nothing") {
@@ -180,7 +190,7 @@ TEST_CASE("a campaign that took longer than the right lasts wins nothing") {
     story.now += 4s;
     story.answer(won);
     CHECK_FALSE(story.machine.is_leading());
-    CHECK(story.got<EtcdLease::NotFound>());
+    CHECK(story.got<LeaderLease::NotFound>());
     CHECK(story.path() == "/v3/lease/revoke");
 }
 
@@ -189,7 +199,7 @@ TEST_CASE("a leader that etcd does not confirm leads for 0.8 of the TTL") {
     story.lead();
     while (story.machine.is_leading()) {
         story.pass_to_deadline();
-        if (story.got<EtcdLease::Ask>()) story.fails();
+        if (story.got<LeaderLease::Ask>()) story.fails();
         REQUIRE(story.now <= Instant{} + 8s);
     }
     CHECK(story.now == Instant{} + 8s);
@@ -200,14 +210,14 @@ TEST_CASE("a leader whose lease has ended leads no more") {
     story.lead();
     story.pass_to_deadline();
     story.answer(expired);
-    CHECK(story.got<EtcdLease::Deposed>());
+    CHECK(story.got<LeaderLease::Deposed>());
     CHECK_FALSE(story.machine.is_leading());
 }
 
 TEST_CASE("the end of an earlier leadership, heard late, does not end the one that holds") {
     Story story;
     story.lead(only_epoch);
-    story.handle(EtcdLease::SteppedDown{7, 0});
+    story.handle(LeaderLease::SteppedDown{7, 0});
     CHECK(story.machine.is_leading());
     CHECK(story.out.empty());
 }
@@ -215,12 +225,12 @@ TEST_CASE("the end of an earlier leadership, heard late, does not end the one th
 TEST_CASE("epochs never begin again from below") {
     Story story;
     story.lead();
-    story.handle(EtcdLease::SteppedDown{1, std::numeric_limits<std::uint64_t>::max()});
+    story.handle(LeaderLease::SteppedDown{1, std::numeric_limits<std::uint64_t>::max()});
     story.answer("{}");
     story.open(no_keys);
     story.answer(granted);
-    REQUIRE(story.got<EtcdLease::NotFound>());
-    CHECK(story.got<EtcdLease::NotFound>()->reason.starts_with("no epoch is left"));
+    REQUIRE(story.got<LeaderLease::NotFound>());
+    CHECK(story.got<LeaderLease::NotFound>()->reason.starts_with("no epoch is left"));
 }
 
 TEST_CASE("what may have been done without an answer is withdrawn") {
@@ -229,16 +239,16 @@ TEST_CASE("what may have been done without an answer is withdrawn") {
         story.open(no_keys);
         story.answer(granted);
         story.fails();
-        CHECK(story.got<EtcdLease::NotFound>());
+        CHECK(story.got<LeaderLease::NotFound>());
     }
     SUBCASE("when it is found") {
         story.seek();
         story.answer(led_by_itself);
-        CHECK(story.got<EtcdLease::NotFound>());
+        CHECK(story.got<LeaderLease::NotFound>());
     }
     CHECK(story.path() == "/v3/lease/revoke");
     story.seek();
-    CHECK(story.got<EtcdLease::NotFound>());
+    CHECK(story.got<LeaderLease::NotFound>());
 }
 
 TEST_CASE("a leader learns how jobs before have ended, at the moment at which it wins") {
@@ -246,66 +256,66 @@ TEST_CASE("a leader learns how jobs before have ended, at the moment at which it
     story.open(only_epoch);
     story.answer(granted);
     story.answer(won_after_an_end);
-    REQUIRE(story.got<EtcdLease::Elected>());
-    CHECK(story.got<EtcdLease::Elected>()->ends == "it ended");
+    REQUIRE(story.got<LeaderLease::Elected>());
+    CHECK(story.got<LeaderLease::Elected>()->ends == "it ended");
 }
 
 TEST_CASE("an end is recorded under a lease of its own, while the key is the leader's own") {
     Story story;
     story.lead();
-    story.handle(EtcdLease::EndDecided{1, 4, "ends"});
+    story.handle(LeaderLease::EndDecided{1, 4, "ends"});
     CHECK(story.path() == "/v3/lease/grant");
     story.answer(granted);
     CHECK(story.path() == "/v3/kv/txn");
 
     SUBCASE("it is") {
         story.answer(recorded);
-        REQUIRE(story.got<EtcdLease::Recorded>());
-        CHECK(story.got<EtcdLease::Recorded>()->number == 4);
+        REQUIRE(story.got<LeaderLease::Recorded>());
+        CHECK(story.got<LeaderLease::Recorded>()->number == 4);
         CHECK(story.machine.is_leading());
     }
     SUBCASE("another one has the key: it is recorded by none") {
         story.answer(not_recorded);
-        CHECK_FALSE(story.got<EtcdLease::Recorded>());
-        CHECK(story.got<EtcdLease::Deposed>());
+        CHECK_FALSE(story.got<LeaderLease::Recorded>());
+        CHECK(story.got<LeaderLease::Deposed>());
         CHECK_FALSE(story.machine.is_leading());
     }
     SUBCASE("without an answer it is asked again, and the leadership is kept meanwhile") {
         story.fails();
-        CHECK_FALSE(story.got<EtcdLease::Recorded>());
+        CHECK_FALSE(story.got<LeaderLease::Recorded>());
         story.pass_to_deadline();
         CHECK(story.path() == "/v3/kv/txn");
         story.answer(recorded);
-        CHECK(story.got<EtcdLease::Recorded>());
+        CHECK(story.got<LeaderLease::Recorded>());
     }
     SUBCASE("another end comes meanwhile: that one has the first in it") {
-        story.handle(EtcdLease::EndDecided{1, 5, "both ends"});
+        story.handle(LeaderLease::EndDecided{1, 5, "both ends"});
         story.answer(recorded);
-        CHECK_FALSE(story.got<EtcdLease::Recorded>());
+        CHECK_FALSE(story.got<LeaderLease::Recorded>());
         CHECK(story.path() == "/v3/lease/grant");
         story.answer(granted);
         story.answer(recorded);
-        REQUIRE(story.got<EtcdLease::Recorded>());
-        CHECK(story.got<EtcdLease::Recorded>()->number == 5);
+        REQUIRE(story.got<LeaderLease::Recorded>());
+        CHECK(story.got<LeaderLease::Recorded>()->number == 5);
     }
 }
 
 TEST_CASE("an end of an earlier leadership of this node is not recorded") {
     Story story;
     story.lead(only_epoch);
-    story.handle(EtcdLease::EndDecided{7, 1, "ends"});
+    story.handle(LeaderLease::EndDecided{7, 1, "ends"});
     CHECK(story.out.empty());
 }
 
 TEST_CASE("time for more goes before the record of an end") {
     Story story;
     story.lead();
-    story.handle(EtcdLease::EndDecided{1, 1, "ends"});
+    story.handle(LeaderLease::EndDecided{1, 1, "ends"});
     story.now += 4s;
     story.fails();
     CHECK(story.path() == "/v3/lease/keepalive");
     story.answer(kept);
-    CHECK(story.got<EtcdLease::Extended>());
+    CHECK(story.got<LeaderLease::Extended>());
     story.pass_to_deadline();
     CHECK(story.path() == "/v3/lease/grant");
 }
@@ -315,8 +325,8 @@ TEST_CASE("of two candidates the one that comes second follows the first") {
     story.open(no_keys);
     story.answer(granted);
     story.answer(led_by_b);
-    REQUIRE(story.got<EtcdLease::Found>());
-    CHECK(story.got<EtcdLease::Found>()->leader.endpoint == "b:20001");
+    REQUIRE(story.got<LeaderLease::Found>());
+    CHECK(story.got<LeaderLease::Found>()->leader.endpoint == "b:20001");
 }
 
 TEST_CASE("a campaign that a second member finds done already is no other's") {
@@ -324,8 +334,8 @@ TEST_CASE("a campaign that a second member finds done already is no other's") {
     story.open(no_keys);
     story.answer(granted);
     story.answer(led_by_itself);
-    CHECK_FALSE(story.got<EtcdLease::Found>());
-    CHECK(story.got<EtcdLease::NotFound>());
+    CHECK_FALSE(story.got<LeaderLease::Found>());
+    CHECK(story.got<LeaderLease::NotFound>());
     CHECK(story.path() == "/v3/lease/revoke");
 }
 
@@ -334,7 +344,7 @@ TEST_CASE("a question that is not answered at all counts as failed after five se
     story.seek();
     CHECK(story.machine.next_deadline() == Instant{} + 5s);
     story.pass_to_deadline();
-    CHECK(story.got<EtcdLease::NotFound>()->reason == "etcd does not answer");
+    CHECK(story.got<LeaderLease::NotFound>()->reason == "etcd does not answer");
     story.answer(led_by_b);
     CHECK(story.out.empty());
 }
@@ -352,7 +362,7 @@ TEST_CASE("what is no answer of etcd is said, and decides nothing") {
         Story story;
         story.seek();
         story.answer(body);
-        CHECK(story.got<EtcdLease::NotFound>());
+        CHECK(story.got<LeaderLease::NotFound>());
     }
     for (const std::string body :
          {R"({"ID":"55","TTL":"0"})", R"({"ID":55.5,"TTL":"10"})", R"({"TTL":"10"})", "<html>"}) {
@@ -360,7 +370,7 @@ TEST_CASE("what is no answer of etcd is said, and decides nothing") {
         Story story;
         story.open(no_keys);
         story.answer(body);
-        CHECK(story.got<EtcdLease::NotFound>());
+        CHECK(story.got<LeaderLease::NotFound>());
     }
 }
 
@@ -368,22 +378,22 @@ TEST_CASE("a node that leaves gives its key back, and all of it when the job is 
     Story story;
     SUBCASE("the job is over") {
         story.lead();
-        story.handle(EtcdLease::Left{true});
+        story.handle(LeaderLease::Left{true});
         CHECK(story.path() == "/v3/kv/txn");
         story.answer("{}");
     }
     SUBCASE("after its server has stepped down") {
         story.lead();
-        story.handle(EtcdLease::SteppedDown{1, 0});
+        story.handle(LeaderLease::SteppedDown{1, 0});
         CHECK(story.path() == "/v3/lease/revoke");
-        story.handle(EtcdLease::Left{false});
-        CHECK_FALSE(story.got<EtcdLease::Released>());
+        story.handle(LeaderLease::Left{false});
+        CHECK_FALSE(story.got<LeaderLease::Released>());
         story.fails();
     }
     SUBCASE("it has none") {
-        story.handle(EtcdLease::Left{false});
+        story.handle(LeaderLease::Left{false});
     }
-    CHECK(story.got<EtcdLease::Released>());
+    CHECK(story.got<LeaderLease::Released>());
     story.seek();
     CHECK(story.out.empty());
 }
@@ -392,11 +402,11 @@ TEST_CASE("a node that leaves while it campaigns takes back what etcd may grant 
     Story story;
     story.open(no_keys);
     story.answer(granted);
-    story.handle(EtcdLease::Left{false});
+    story.handle(LeaderLease::Left{false});
     CHECK(story.path() == "/v3/lease/revoke");
-    CHECK_FALSE(story.got<EtcdLease::Released>());
+    CHECK_FALSE(story.got<LeaderLease::Released>());
     story.answer(std::string{"{}"});
-    CHECK(story.got<EtcdLease::Released>());
+    CHECK(story.got<LeaderLease::Released>());
 }
 
 TEST_CASE("every event of the lease is defined in every state") {
@@ -415,22 +425,22 @@ TEST_CASE("every event of the lease is defined in every state") {
         [](Story& story) { story.lead(); },
         [](Story& story) {
             story.lead();
-            story.handle(EtcdLease::EndDecided{1, 1, "ends"});
+            story.handle(LeaderLease::EndDecided{1, 1, "ends"});
         },
         [](Story& story) {
             story.lead();
-            story.handle(EtcdLease::EndDecided{1, 1, "ends"});
+            story.handle(LeaderLease::EndDecided{1, 1, "ends"});
             story.answer(granted);
         },
         [](Story& story) {
             story.lead();
-            story.handle(EtcdLease::SteppedDown{1, 2});
+            story.handle(LeaderLease::SteppedDown{1, 2});
         },
         [](Story& story) {
             story.lead();
-            story.handle(EtcdLease::Left{true});
+            story.handle(LeaderLease::Left{true});
         },
-        [](Story& story) { story.handle(EtcdLease::Left{false}); },
+        [](Story& story) { story.handle(LeaderLease::Left{false}); },
     };
     for (const auto& reach : states)
         for (int event = 0; event < 8; ++event) {
@@ -440,13 +450,13 @@ TEST_CASE("every event of the lease is defined in every state") {
                 case 0: story.seek(); break;
                 case 1: story.answer(no_keys); break;
                 case 2: story.fails(); break;
-                case 3: story.handle(EtcdLease::ServerOpened{std::string{"a:1"}}); break;
-                case 4: story.handle(EtcdLease::SteppedDown{1, 9}); break;
-                case 5: story.handle(EtcdLease::Left{false}); break;
-                case 6: story.handle(EtcdLease::EndDecided{1, 2, "ends"}); break;
-                default: story.now += 3600s; story.handle(EtcdLease::DeadlinePassed{});
+                case 3: story.handle(LeaderLease::ServerOpened{std::string{"a:1"}}); break;
+                case 4: story.handle(LeaderLease::SteppedDown{1, 9}); break;
+                case 5: story.handle(LeaderLease::Left{false}); break;
+                case 6: story.handle(LeaderLease::EndDecided{1, 2, "ends"}); break;
+                default: story.now += 3600s; story.handle(LeaderLease::DeadlinePassed{});
             }
             // One request at a time, and none without a time limit.
-            if (story.got<EtcdLease::Ask>()) CHECK(story.machine.next_deadline() > story.now);
+            if (story.got<LeaderLease::Ask>()) CHECK(story.machine.next_deadline() > story.now);
         }
 }

@@ -8,8 +8,8 @@
 
 namespace ddprun::witness {
 
-/// How a client connects to etcd, and as which user.
-struct EtcdAccess {
+/// How a client connects to the engine of an election, and as which user.
+struct EngineAccess {
     struct Login {
         std::string user;
         std::string password;
@@ -18,8 +18,10 @@ struct EtcdAccess {
 
     /// None: HTTP without encryption.
     std::optional<tls::Credentials> credentials = std::nullopt;
-    /// None: no user is given.
+    /// etcd. None: no user is given.
     std::optional<Login> login = std::nullopt;
+    /// Kubernetes: the token of the pod's service account.
+    std::string token = {};
 };
 
 }  // namespace ddprun::witness

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/witness/lease_requests.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+/// The requests of an election as reads and writes of one Lease object (coordination.k8s.io/v1) at
+/// an API server of Kubernetes. Each request is a read, and a write of the object as it was read: a
+/// write of a version that is no longer the newest is refused with 409, and all begins again.
+///
+/// `holderIdentity` is the nonce of the leader's process; annotations have what else a record has.
+namespace ddprun::witness::kubernetes {
+
+/// Which Lease keeps the record, and where.
+struct LeasePlace {
+    Endpoint server;
+    /// Empty: the one of the pod, which is read from its service account's folder.
+    std::string space;
+    std::string name;
+    bool operator==(const LeasePlace&) const = default;
+};
+/// "NAMESPACE/NAME".
+std::string describe(const LeasePlace& place);
+
+/// What a candidate of a job writes.
+struct Job {
+    std::string run_id;
+    /// The nonce of this process.
+    std::string nonce;
+};
+
+/// The Lease as it was read.
+struct Lease {
+    /// The whole object, of which a write changes only its own fields.
+    std::string text;
+    /// `metadata.resourceVersion`: it changes with each write, and is equal for equal objects.
+    std::string version;
+    /// The job that the record is about; empty: none yet.
+    std::string run_id = {};
+    /// The nonce is empty if the Lease has no holder. The epoch is 0 if there was no leader.
+    Leader leader = {};
+    Duration duration{};
+    /// How jobs of `run_id` have ended.
+    std::string ended = {};
+};
+
+/// Judges whether a Lease has expired as client-go's elections do: by this machine's clock since
+/// the object was last seen to change, and not by the times in it, which another machine has
+/// written.
+class Observation {
+public:
+    /// `now`: when the Lease was received.
+    void see(const Lease& lease, Instant now);
+    /// Requires: the Lease was seen last.
+    bool is_expired(const Lease& lease, Instant now) const;
+
+private:
+    std::string version_;
+    Instant since_{};
+};
+
+/// None: there is no such Lease. Fails for answers of other programs, errors of the API server and
+/// objects that no candidate has written.
+Result<std::optional<Lease>> read_lease(const LeasePlace& place, int status, std::string_view body);
+
+enum class Method : std::uint8_t { get, post, put };
+struct Call {
+    Method method = Method::get;
+    std::string path;
+    std::string body = {};
+    bool operator==(const Call&) const = default;
+};
+Call read(const LeasePlace& place);
+
+/// A write, and the answer once the API server has performed it.
+struct Write {
+    Call call;
+    LeaseAnswer answer;
+};
+using Step = std::variant<Write, LeaseAnswer>;
+
+/// What a request comes to, by the Lease as it was just read.
+struct Facts {
+    std::optional<Lease> lease = std::nullopt;
+    bool is_expired = false;
+    /// "2026-11-21T12:03:07.113000Z", for people and other programs.
+    std::string time = {};
+    std::int64_t ttl_s = 0;
+};
+Result<Step> step(
+    const LeasePlace& place, const Job& job, const LeaseRequest& request, const Facts& facts);
+
+enum class Outcome : std::uint8_t {
+    performed,
+    /// Another program has written the Lease since it was read, or has removed it.
+    outdated,
+    refused
+};
+Outcome outcome_of(int status);
+
+/// The text of an error answer with advice, for a message.
+std::string describe_error(const LeasePlace& place, int status, std::string_view body);
+
+}  // namespace ddprun::witness::kubernetes
