@@ -129,6 +129,8 @@ TEST_CASE(
     server.daemon().wait_for_line("command.obeyed.*command=\"drain job=" + id);
     server.daemon().wait_for_line("command.refused.*command=\"stop job=" + id + " grace=3600 s\"");
     server.daemon().wait_for_line("command.obeyed.*command=\"stop job=" + id + "\".*alice@");
+    server.daemon().signal(SIGTERM);
+    CHECK(server.daemon().wait_for_code() == 0);
     CHECK(no_descendants_left());
 }
 
