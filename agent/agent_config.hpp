@@ -11,7 +11,7 @@
 #include "rendezvous/tls/secret.hpp"
 #include "rendezvous/wire/query.hpp"
 #include "rendezvous/witness/engine_access.hpp"
-#include "rendezvous/witness/kubernetes_gateway.hpp"
+#include "rendezvous/witness/lease_place.hpp"
 
 #include <algorithm>
 #include <cstdint>

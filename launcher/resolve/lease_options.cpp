@@ -12,11 +12,11 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr const char* host_variable = "KUBERNETES_SERVICE_HOST";
-constexpr const char* port_variable = "KUBERNETES_SERVICE_PORT";
+constexpr const char* api_host_variable = "KUBERNETES_SERVICE_HOST";
+constexpr const char* api_port_variable = "KUBERNETES_SERVICE_PORT";
 constexpr std::size_t most_of_namespace = 63;
 constexpr std::size_t most_of_name = 253;
-constexpr int highest_port = 65'535;
+constexpr int most_of_port = 65'535;
 
 bool is_small_letter_or_digit(char letter) {
     return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9');
@@ -31,17 +31,17 @@ bool is_name(std::string_view text) {
 }
 
 Result<Endpoint> api_server(const Given& backend, const Environment& environment) {
-    const auto host = value_of(environment, host_variable);
-    const auto port = value_of(environment, port_variable);
+    const auto host = value_of(environment, api_host_variable);
+    const auto port = value_of(environment, api_port_variable);
     if (!host || host->empty() || !port)
         return usage(
             backend.origin,
             backend.text,
-            std::string{"a Lease is for nodes in pods of Kubernetes, where "} + host_variable +
-                " and " + port_variable + " are set; elsewhere use etcd");
+            std::string{"a Lease is for nodes in pods of Kubernetes, where "} + api_host_variable +
+                " and " + api_port_variable + " are set; elsewhere use etcd");
     const auto number = parse_int(*port);
-    if (!number || *number <= 0 || *number > highest_port)
-        return usage(port_variable, std::string{*port}, "accepted is a port from 1 to 65535");
+    if (!number || *number <= 0 || *number > most_of_port)
+        return usage(api_port_variable, std::string{*port}, "accepted is a port from 1 to 65535");
     return Endpoint{std::string{*host}, static_cast<std::uint16_t>(*number)};
 }
 

@@ -4,7 +4,7 @@
 #include "launcher/grammar/env_defaults.hpp"
 #include "launcher/grammar/options.hpp"
 #include "rendezvous/base/result.hpp"
-#include "rendezvous/witness/kubernetes_gateway.hpp"
+#include "rendezvous/witness/lease_place.hpp"
 
 #include <optional>
 #include <string>

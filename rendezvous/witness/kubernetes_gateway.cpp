@@ -220,10 +220,6 @@ Draft released(const Lease& lease, const Facts& facts) {
 
 }  // namespace
 
-std::string describe(const LeasePlace& place) {
-    return place.space.empty() ? place.name : place.space + "/" + place.name;
-}
-
 void Observation::see(const Lease& lease, Instant now) {
     if (lease.version == version_) return;
     version_ = lease.version;

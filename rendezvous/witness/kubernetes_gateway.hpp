@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/result.hpp"
 #include "rendezvous/base/time.hpp"
+#include "rendezvous/witness/lease_place.hpp"
 #include "rendezvous/witness/lease_requests.hpp"
 
 #include <cstdint>
@@ -18,17 +18,6 @@
 ///
 /// `holderIdentity` is the nonce of the leader's process; annotations have what else a record has.
 namespace ddprun::witness::kubernetes {
-
-/// Which Lease keeps the record, and where.
-struct LeasePlace {
-    Endpoint server;
-    /// Empty: the one of the pod, which is read from its service account's folder.
-    std::string space;
-    std::string name;
-    bool operator==(const LeasePlace&) const = default;
-};
-/// "NAMESPACE/NAME".
-std::string describe(const LeasePlace& place);
 
 /// What a candidate of a job writes.
 struct Job {

@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+// The short names of this file's helpers are its own, also where several files are one unit.
+namespace kubernetes_gateway_test {
+
 using namespace ddprun;
 using namespace ddprun::witness;
 using kubernetes::Facts;
@@ -310,3 +313,5 @@ TEST_CASE("Lease: a refusal has the API server's message and the right that is n
     CHECK(kubernetes::outcome_of(403) == kubernetes::Outcome::refused);
     CHECK(kubernetes::outcome_of(500) == kubernetes::Outcome::refused);
 }
+
+}  // namespace kubernetes_gateway_test
