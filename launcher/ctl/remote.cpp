@@ -54,6 +54,7 @@ Json json_of(const control::JobSummary& job) {
         {"reason", job.reason},
         {"round", job.round},
         {"world_size", job.world_size},
+        {"nnodes", job.nnodes},
         {"node_count", job.node_count},
         {"restarts", {{"used", job.restarts_used}, {"max", job.max_restarts}}},
         {"root_cause", job.root_cause.empty() ? Json(nullptr) : Json(job.root_cause)}};
@@ -101,10 +102,14 @@ std::string advice(control::ConnectError error) {
         case Error::no_answer:
         case Error::wrong_protocol:
         case Error::wrong_version:
-            return "; accepted is HOST[:PORT] of the job's rendezvous server, its --rdzv-endpoint";
+            return "; accepted is HOST[:PORT] of the job's rendezvous server: its --rdzv-endpoint, "
+                   "or, "
+                   "where nodes elect it, what `ddprunctl status` on a node shows as server";
         case Error::wrong_secret:
         case Error::needs_secret:
-            return "; give the job's own by --rdzv-secret-file=PATH or DDPRUN_SECRET";
+            return "; give the job's own by --rdzv-secret-file=PATH or DDPRUN_SECRET, if this is "
+                   "the "
+                   "rendezvous server of ddprun";
         case Error::not_encrypted:
             return "; it is no rendezvous server of ddprun, or its jobs have no secret: then run "
                    "ddprunctl on their nodes";

@@ -32,6 +32,11 @@ bool is_bad(const FanOut::HostEnd& end) {
     return !end.report || end.report->exit_code != exit_codes::success;
 }
 
+/// A command has taken the node out of the job, which the others go on with if they can.
+bool is_drained(const FanOut::HostEnd& end) {
+    return end.report && end.report->exit_code == exit_codes::drained;
+}
+
 bool is_refusal(const FanOut::HostEnd& end) {
     return end.report && end.report->is_refusal;
 }
@@ -166,7 +171,7 @@ void FanOut::host_ended(int host, HostEnd end, Instant now, Effects& out) {
     place.end = std::move(end);
     if (is_bad && !first_failed_) first_failed_ = host;
     if (count_in(State::running) == 0) return finish(out);
-    if (!is_bad || is_elastic() || kill_at_) return;
+    if (!is_bad || fan_out::is_drained(*place.end) || is_elastic() || kill_at_) return;
     // The rendezvous ends the other nodes. A node that never joined is missed there only after
     // minutes.
     if (is_final)

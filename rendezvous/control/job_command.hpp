@@ -61,6 +61,8 @@ struct JobSummary {
     std::string state = {};
     std::string reason = {};
     int round = -1;
+    /// "4:6"
+    std::string nnodes = {};
     int node_count = 0;
     int world_size = 0;
     int restarts_used = 0;

@@ -74,6 +74,7 @@ void fields(Io& io, Like<Io, JobSummary>& job) {
     io("state", job.state, Name{});
     io.optional("reason", job.reason, Text{});
     io("round", job.round, Whole{-1, biggest_int});
+    io.optional("nnodes", job.nnodes, Name{});
     io("node_count", job.node_count, any_count);
     io("world_size", job.world_size, any_count);
     io("restarts_used", job.restarts_used, small_count);

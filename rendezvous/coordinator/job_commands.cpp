@@ -71,7 +71,7 @@ void resize(JobStep& step, const JobCommanded& commanded) {
     const auto& range = commanded.command.range;
     if (!range)
         return answer(step, commanded, Outcome::not_possible, "no number of nodes is given");
-    const auto plan = plan_resize(step.job, {0, *range, commanded.by});
+    const auto plan = plan_resize(step.job, {0, *range, commanded.by}, step.now);
     answer(step, commanded, plan.is_possible ? Outcome::done : Outcome::not_possible, plan.text);
     perform(step, plan);
 }
@@ -116,6 +116,7 @@ control::JobSummary summary_of(const JobStatus& status, bool has_nodes) {
     summary.state = status.state;
     summary.reason = status.reason;
     summary.round = status.round;
+    summary.nnodes = status.nnodes;
     summary.node_count = static_cast<int>(status.node_count);
     summary.world_size = status.world_size;
     summary.restarts_used = status.restarts_used;

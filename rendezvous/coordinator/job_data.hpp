@@ -225,6 +225,9 @@ struct JobData {
     /// after a command has changed the number of nodes.
     control::Join terms;
     std::optional<control::Resized> resized;
+    /// A command has changed it, and no round has begun since: the next one may have free places
+    /// filled, also with `--late-nodes=never`.
+    bool is_size_new = false;
     JobState state;
     Membership members;
     Silence silence;

@@ -188,6 +188,7 @@ JobStatus status_of(const JobData& job, Instant now, std::size_t first_node) {
     status.max_restarts = job.restarts.budget.max();
     status.world_size = job.round ? job.round->world_size : 0;
     status.node_count = job.members.size();
+    status.nnodes = control::describe(job.nodes());
     status.root_cause = root_cause(job, now);
     status.store_wait = store_wait_status(job, now);
     status.hang_count = job.hang_count;

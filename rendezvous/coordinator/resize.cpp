@@ -20,12 +20,20 @@ std::string option(const control::NodeRange& range) {
     return "--nnodes=" + control::describe(range);
 }
 
+/// The server and the store of a job of one node may listen on its machine alone, and the node has
+/// no lease.
+bool may_have(const control::NodeRange& started, const control::NodeRange& wanted) {
+    if (started.max > 1) return true;
+    return wanted.max == 1 && (wanted.spares == 0 || started.spares > 0);
+}
+
 /// Why a job can never have this number of nodes; empty when it can.
 std::string objection_to_range(const ResizeFacts& facts, const control::NodeRange& wanted) {
     if (facts.is_static) return "a job of static rendezvous has a fixed place for each node";
-    // Its server and store may listen on this machine alone, and its node has no lease.
-    if (facts.started.max == 1 && (wanted.max > 1 || wanted.spares > 0))
-        return "the job was started for one node: it cannot have others";
+    if (!may_have(facts.started, wanted))
+        return "a job that was started with " + option(facts.started) +
+               (facts.started.spares == 0 ? " cannot have other nodes"
+                                          : " has rounds of one node only");
     const int unit = facts.started.unit.value_or(1);
     if (wanted.min % unit != 0 || wanted.max % unit != 0)
         return option(wanted) + " has sizes that are no multiple of " + std::to_string(unit) +
@@ -55,6 +63,16 @@ std::string objection_to_restart(const ResizeFacts& facts) {
     return {};
 }
 
+/// The group rank of the node that serves the rendezvous; none: it has none, or a daemon serves.
+std::optional<std::size_t> rank_of_server(const JobData& job) {
+    if (!job.identity.is_hosted) return std::nullopt;
+    for (const auto& [rank, place] : job.round->places.taken())
+        if (const auto* member = job.members.find(place.nonce);
+            member != nullptr && member->join.is_hosting)
+            return rank;
+    return std::nullopt;
+}
+
 ResizeFacts facts_of(const JobData& job) {
     ResizeFacts facts;
     facts.started = job.terms.nodes;
@@ -65,6 +83,7 @@ ResizeFacts facts_of(const JobData& job) {
     const auto* running = std::get_if<Running>(&job.state);
     if (running == nullptr) return facts;
     facts.in_round = job.round->places.size();
+    facts.host_rank = rank_of_server(job);
     facts.waiting = job.waiting_count();
     facts.has_successes = job.has_successes();
     facts.is_saving = running->save.has_value();
@@ -72,8 +91,10 @@ ResizeFacts facts_of(const JobData& job) {
 }
 
 /// Why the job cannot be resized now, whatever the number; empty when it can.
-std::string objection_now(const JobData& job) {
-    if (job.is<Over>() || job.causes.cancel) return "the job is ending: " + job.said.reason;
+std::string objection_now(const JobData& job, Instant now) {
+    const bool ends = job.is<Over>() || job.causes.cancel ||
+                      (job.is<Draining>() && verdict_so_far(job, now).next == Verdict::Next::over);
+    if (ends) return "the job is ending: " + job.said.reason;
     if (job.is<Recovering>())
         return "the server has just taken the job up, and waits for its nodes: try again when it "
                "runs";
@@ -89,7 +110,7 @@ std::string objection_now(const JobData& job) {
 /// A member that states what no server has sent must not change the job.
 bool is_possible(const JobData& job, const control::Resized& resized) {
     return resized.nodes.unit == job.terms.nodes.unit && !job.terms.settings.is_static &&
-           (job.terms.nodes.max > 1 || resized.nodes.max == 1);
+           may_have(job.terms.nodes, resized.nodes);
 }
 
 }  // namespace
@@ -116,12 +137,15 @@ ResizeDecision decide_resize(const ResizeFacts& facts, const control::NodeRange&
     return {
         Kind::restarted,
         option(wanted) + ": the job restarts with " + counted(next, "node") + " instead of " +
-            std::to_string(size) + (next < size ? "; the highest group ranks stand by" : "")};
+            std::to_string(size) + (next < size ? "; the highest group ranks stand by" : "") +
+            (facts.host_rank && *facts.host_rank >= next
+                 ? ", and with them the node that serves the rendezvous: do not end it"
+                 : "")};
 }
 
-ResizePlan plan_resize(const JobData& job, const control::Resize& resize) {
+ResizePlan plan_resize(const JobData& job, const control::Resize& resize, Instant now) {
     using namespace resizing;
-    if (auto why = objection_now(job); !why.empty()) return {false, std::move(why)};
+    if (auto why = objection_now(job, now); !why.empty()) return {false, std::move(why)};
     auto wanted = resize.nodes;
     wanted.unit = job.terms.nodes.unit;
     auto [kind, text] = decide_resize(facts_of(job), wanted);
@@ -137,6 +161,7 @@ void perform(JobStep& step, const ResizePlan& plan) {
     if (!plan.is_possible) return;
     auto& job = step.job;
     job.resized = plan.resized;
+    job.is_size_new = true;
     for (const auto* member : job.members.by_arrival())
         send_size(step, *member);
     if (!plan.restarts) return step.note(plan.reason);
@@ -148,7 +173,7 @@ void perform(JobStep& step, const ResizePlan& plan) {
 }
 
 void on_resize(JobStep& step, const Member& sender, const control::Resize& resize) {
-    const auto plan = plan_resize(step.job, resize);
+    const auto plan = plan_resize(step.job, resize, step.now);
     step.send(sender, control::DrainAnswer{resize.id, plan.is_possible, plan.text});
     perform(step, plan);
 }

@@ -28,6 +28,8 @@ struct ResizeFacts {
     bool has_successes = false;
     /// All ranks save, because a node is about to be taken away.
     bool is_saving = false;
+    /// The group rank of the node that serves the rendezvous.
+    std::optional<std::size_t> host_rank = std::nullopt;
 };
 
 struct ResizeDecision {
@@ -57,7 +59,7 @@ struct ResizePlan {
     /// The command, for the log and as the cause of the restart.
     std::string reason = {};
 };
-ResizePlan plan_resize(const JobData& job, const control::Resize& resize);
+ResizePlan plan_resize(const JobData& job, const control::Resize& resize, Instant now);
 /// Requires: the job has not changed since the plan was made. Does nothing for a refused command.
 void perform(JobStep& step, const ResizePlan& plan);
 

@@ -77,6 +77,7 @@ void begin_round(
     round.because = std::move(because);
     job.round = std::move(round);
     job.causes.left.reset();
+    job.is_size_new = false;
     running::place_members(job);
     step.enter(running::state_of(job, step.now));
     feed_round_to_silence(step);

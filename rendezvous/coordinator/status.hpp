@@ -93,6 +93,8 @@ struct JobStatus {
     int max_restarts = 0;
     int world_size = 0;
     std::size_t node_count = 0;
+    /// "4:6": as started, or as a command has set it.
+    std::string nnodes;
     std::vector<NodeStatus> nodes;
     std::vector<DrainedHostStatus> drained_hosts;
     std::string root_cause;

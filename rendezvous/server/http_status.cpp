@@ -105,6 +105,7 @@ Json to_json(const coordinator::JobStatus& job) {
         {"round_because", shown_or_null(job.round_because)},
         {"restarts", {{"used", job.restarts_used}, {"max", job.max_restarts}}},
         {"world_size", job.world_size},
+        {"nnodes", job.nnodes},
         {"node_count", job.node_count},
         {"nodes", std::move(nodes)},
         {"drained_hosts", std::move(drained)},

@@ -33,6 +33,7 @@ control::JobSummary a_summary(const std::string& run_id) {
     job.state = "running";
     job.reason = "max nodes reached";
     job.round = 3;
+    job.nnodes = "1:2";
     job.node_count = 2;
     job.world_size = 16;
     job.restarts_used = 1;

@@ -173,6 +173,16 @@ TEST_CASE("a lost connection ends the others, which are cut off when they do not
         Lines{"finish with 82, the connection to b was lost, or ddprun was killed there"});
 }
 
+TEST_CASE("a node that a command has drained stops no other, in a job of a fixed size neither") {
+    Story story(2);
+    story.run();
+    story.at(5s, FanOut::Ended{1, with_report(exit_codes::drained)});
+    CHECK(story.asked().empty());
+    CHECK(story.machine.next_deadline() == std::nullopt);
+    story.at(3600s, FanOut::Ended{0, with_report(0)});
+    CHECK(story.asked() == Lines{"finish with 85, report of host 1"});
+}
+
 TEST_CASE("nodes that outlive a failed one by more than their grace are stopped") {
     Story story(2);
     story.run();

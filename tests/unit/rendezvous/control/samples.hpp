@@ -208,6 +208,7 @@ inline std::vector<ServerMessage> server_messages() {
               "running",
               "2 of 2 nodes",
               3,
+              "2:4",
               2,
               16,
               1,
@@ -219,7 +220,7 @@ inline std::vector<ServerMessage> server_messages() {
         JobCommandAnswer{
             JobCommandAnswer::Outcome::done,
             "",
-            {{}, {"b", "", "forming", "", -1, 1, 0, 0, 0, ""}}},
+            {{}, {"b", "", "forming", "", -1, "", 1, 0, 0, 0, ""}}},
         JobCommandAnswer{JobCommandAnswer::Outcome::not_possible, "the job is over"},
         JobCommandAnswer{JobCommandAnswer::Outcome::not_allowed, "no secret"},
         JobCommandAnswer{JobCommandAnswer::Outcome::no_such_job, "no job 'x'"},

@@ -76,6 +76,10 @@ TEST_CASE("a table of the sizes that a job can have, and of what follows") {
     ResizeFacts fixed_places = two;
     fixed_places.is_static = true;
     const ResizeFacts alone{{1, 1}, false, 1, 1};
+    const std::string only_one = "a job that was started with --nnodes=1 cannot have other nodes";
+    const ResizeFacts with_a_spare{{1, 1, 1}, false, 2, 1};
+    ResizeFacts served_by_the_last = two;
+    served_by_the_last.host_rank = 1;
     const ResizeFacts units{{2, 4, 0, 2}, false, 5, 2, 3};
     const ResizeFacts without_round{{4, 4}, false, 2};
     const ResizeFacts of_a_silent_one{{2, 4}, false, 3, 4};
@@ -90,10 +94,17 @@ TEST_CASE("a table of the sizes that a job can have, and of what follows") {
           "by"}},
         {two, {3, 4}, {Kind::refused, "--nnodes=3:4 needs 3 nodes, and there are 2"}},
         {alone, {1, 1}, {Kind::kept, "--nnodes=1: the job goes on with 1 node"}},
-        {alone, {1, 2}, {Kind::refused, "the job was started for one node: it cannot have others"}},
-        {alone,
-         {1, 1, 1},
-         {Kind::refused, "the job was started for one node: it cannot have others"}},
+        {alone, {1, 2}, {Kind::refused, only_one}},
+        {alone, {1, 1, 1}, {Kind::refused, only_one}},
+        {with_a_spare,
+         {1, 2},
+         {Kind::refused, "a job that was started with --nnodes=1+1 has rounds of one node only"}},
+        {with_a_spare, {1, 1, 2}, {Kind::kept, "--nnodes=1+2: the job goes on with 1 node"}},
+        {served_by_the_last,
+         {1, 1},
+         {Kind::restarted,
+          "--nnodes=1: the job restarts with 1 node instead of 2; the highest group ranks stand "
+          "by, and with them the node that serves the rendezvous: do not end it"}},
         {two_and_one,
          {1, 3},
          {Kind::restarted, "--nnodes=1:3: the job restarts with 3 nodes instead of 2"}},
@@ -212,6 +223,26 @@ TEST_CASE("waiting nodes are let in by a command, whatever --late-nodes is") {
         job.ready("a b c", 1);
         CHECK(places(job) == "a b|c");
     }
+}
+
+TEST_CASE("a size that comes while the round is stopped for another cause lets nodes in as well") {
+    Story job{"1:2+1", 3, [&](control::Join& join) {
+                  speaks_version_2(join);
+                  join.settings.late_nodes = control::LateNodes::never;
+              }};
+    job.run("a b");
+    job.join("c");
+    job.failed("b");
+    CHECK(resize(job, {1, 3}) == "done \"--nnodes=1:3 from the next round on\"");
+    job.ready("a b");
+    CHECK(places(job) == "a b c|");
+}
+
+TEST_CASE("a job whose last restart is spent is ending: it is not resized") {
+    Story job{"1:2", 0, speaks_version_2};
+    job.run("a b");
+    job.failed("b");
+    CHECK(resize(job, {1, 1}).starts_with("refused \"the job is ending: "));
 }
 
 TEST_CASE("a job that waits for its first round begins it with a smaller size") {

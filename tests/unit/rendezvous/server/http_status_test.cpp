@@ -63,6 +63,7 @@ Shown two_jobs() {
     training.max_restarts = 3;
     training.world_size = 4;
     training.node_count = 1;
+    training.nnodes = "1:2";
     training.nodes = {node};
     training.drained_hosts = {{"node5", "drained by ddprunctl"}};
     training.hang = "the job hangs";
@@ -119,6 +120,7 @@ TEST_CASE("the status page shows jobs, nodes and ranks in the documented order")
         "max": 3
       },
       "world_size": 4,
+      "nnodes": "1:2",
       "node_count": 1,
       "nodes": [
         {
