@@ -484,6 +484,9 @@ inline constexpr Duration http_request_timeout = 2s;
 inline constexpr Duration etcd_answer_timeout = 5s;
 inline constexpr std::size_t max_http_answer_bytes = 64 * 1024;
 inline constexpr std::size_t max_etcd_members = 16;
+/// How jobs of one name have ended, as an elected server stores it: 24 KiB in base64, so that a
+/// Lease with it and with what Kubernetes adds is within `max_http_answer_bytes`.
+inline constexpr std::size_t max_end_record_bytes = 18 * 1024;
 /// A node may state an epoch that is at most this far ahead, so that it cannot use up all epochs.
 inline constexpr std::uint64_t max_epochs_ahead = 1'000'000'000;
 
