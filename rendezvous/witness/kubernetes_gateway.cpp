@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <utility>
@@ -208,6 +209,14 @@ Result<Step> campaign(
     return Step{LeaseAnswer{Campaigned{false, 0, std::move(*record), {}}}};
 }
 
+/// The duration is written too: another program may have changed it.
+Draft renewed(const Lease& lease, const Facts& facts) {
+    Draft draft{lease};
+    draft.spec()["leaseDurationSeconds"] = facts.ttl_s;
+    draft.spec()["renewTime"] = facts.time;
+    return draft;
+}
+
 /// Ends the leadership. client-go writes the same two fields.
 Draft released(const Lease& lease, const Facts& facts) {
     Draft draft{lease};
@@ -226,8 +235,8 @@ void Observation::see(const Lease& lease, Instant now) {
     since_ = now;
 }
 
-bool Observation::is_expired(const Lease& lease, Instant now) const {
-    return lease.version == version_ && now - since_ >= lease.duration;
+bool Observation::is_expired(const Lease& lease, Duration ttl, Instant now) const {
+    return lease.version == version_ && now - since_ >= std::max(lease.duration, ttl);
 }
 
 Result<std::optional<Lease>> read_lease(
@@ -270,9 +279,7 @@ Result<Step> step(
             [&](const KeepLease& asked) -> Result<Step> {
                 const auto* lease = own(asked.candidacy);
                 if (lease == nullptr) return answer(Kept{0});
-                Draft draft{*lease};
-                draft.spec()["renewTime"] = facts.time;
-                return Step{put(place, draft, Kept{facts.ttl_s})};
+                return Step{put(place, renewed(*lease, facts), Kept{facts.ttl_s})};
             },
             [&](const Revoke& asked) -> Result<Step> {
                 const auto* lease = own(asked.candidacy);
@@ -282,9 +289,8 @@ Result<Step> step(
             [&](const RecordEnd& asked) -> Result<Step> {
                 const auto* lease = own(asked.candidacy);
                 if (lease == nullptr) return answer(EndStored{false});
-                Draft draft{*lease};
+                auto draft = renewed(*lease, facts);
                 draft.annotations()[ended_key] = to_base64(asked.ended);
-                draft.spec()["renewTime"] = facts.time;
                 return Step{put(place, draft, EndStored{true})};
             },
             [&](const Erase& asked) -> Result<Step> {

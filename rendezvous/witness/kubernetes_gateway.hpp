@@ -48,8 +48,9 @@ class Observation {
 public:
     /// `now`: when the Lease was received.
     void see(const Lease& lease, Instant now);
-    /// Requires: the Lease was seen last.
-    bool is_expired(const Lease& lease, Instant now) const;
+    /// `ttl`: how long a leader of this program relies on its last renewal at most, whatever
+    /// duration another program has written into the Lease. Requires: the Lease was seen last.
+    bool is_expired(const Lease& lease, Duration ttl, Instant now) const;
 
 private:
     std::string version_;

@@ -145,14 +145,36 @@ TEST_CASE("Lease: it expires by the own clock since it was last seen to change")
     const Instant start{1'000s};
     seen.see(lease, start);
     seen.see(lease, start + 9s);
-    CHECK_FALSE(seen.is_expired(lease, start + 9s));
-    CHECK(seen.is_expired(lease, start + 10s));
+    CHECK_FALSE(seen.is_expired(lease, 10s, start + 9s));
+    CHECK(seen.is_expired(lease, 10s, start + 10s));
 
     // A renewal, whatever time is in it.
     lease.version = "5212";
     seen.see(lease, start + 10s);
-    CHECK_FALSE(seen.is_expired(lease, start + 19s));
-    CHECK(seen.is_expired(lease, start + 20s));
+    CHECK_FALSE(seen.is_expired(lease, 10s, start + 19s));
+    CHECK(seen.is_expired(lease, 10s, start + 20s));
+}
+
+TEST_CASE("Lease: a duration that another program has written ends no leadership early") {
+    for (const int written_s : {1, 10, 15}) {
+        CAPTURE(written_s);
+        auto edited = led_by_b();
+        edited["spec"]["leaseDurationSeconds"] = written_s;
+        const auto lease = read(edited);
+        kubernetes::Observation seen;
+        const Instant start{1'000s};
+        seen.see(lease, start);
+        const auto wanted = written_s == 15 ? 15s : 10s;
+        CHECK_FALSE(seen.is_expired(lease, 10s, start + wanted - 1s));
+        CHECK(seen.is_expired(lease, 10s, start + wanted));
+    }
+    // The leader's next write restores it.
+    auto edited = led_by_itself();
+    edited["spec"]["leaseDurationSeconds"] = 1;
+    for (const auto& request : {LeaseRequest{KeepLease{own}}, LeaseRequest{RecordEnd{own, "x", 1}}})
+        CHECK(
+            Json::parse(
+                written(request, facts(edited)).call.body)["spec"]["leaseDurationSeconds"] == 10);
 }
 
 TEST_CASE("Lease: the first candidate creates it") {
