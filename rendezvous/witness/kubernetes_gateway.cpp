@@ -106,6 +106,8 @@ Result<Lease> lease_in(const LeasePlace& place, const Json& json, std::string_vi
     lease.leader.nonce = text_in(spec, "holderIdentity");
     lease.leader.endpoint = text_in(annotations, endpoint_key);
     lease.leader.epoch = number_in(annotations, epoch_key);
+    lease.acquired = text_in(spec, "acquireTime");
+    lease.renewed = text_in(spec, "renewTime");
     const auto ended = from_base64(text_in(annotations, ended_key));
     if (!ended) return wrong(place, std::string{"has no legible annotation "} + ended_key);
     lease.ended = *ended;
@@ -230,13 +232,18 @@ Draft released(const Lease& lease, const Facts& facts) {
 }  // namespace
 
 void Observation::see(const Lease& lease, Instant now) {
-    if (lease.version == version_) return;
-    version_ = lease.version;
+    auto renewal = renewal_of(lease);
+    if (seen_ == renewal) return;
+    seen_ = std::move(renewal);
     since_ = now;
 }
 
 bool Observation::is_expired(const Lease& lease, Duration ttl, Instant now) const {
-    return lease.version == version_ && now - since_ >= std::max(lease.duration, ttl);
+    return seen_ == renewal_of(lease) && now - since_ >= std::max(lease.duration, ttl);
+}
+
+Observation::Renewal Observation::renewal_of(const Lease& lease) {
+    return {lease.leader.nonce, lease.leader.epoch, lease.acquired, lease.renewed, lease.duration};
 }
 
 Result<std::optional<Lease>> read_lease(

@@ -149,10 +149,32 @@ TEST_CASE("Lease: it expires by the own clock since it was last seen to change")
     CHECK(seen.is_expired(lease, 10s, start + 10s));
 
     // A renewal, whatever time is in it.
-    lease.version = "5212";
+    lease.renewed = "1999-01-01T00:00:00.000000Z";
     seen.see(lease, start + 10s);
     CHECK_FALSE(seen.is_expired(lease, 10s, start + 19s));
     CHECK(seen.is_expired(lease, 10s, start + 20s));
+}
+
+TEST_CASE("Lease: another program's write renews nothing, and a leader's does") {
+    const Instant start{1'000s};
+    // Whether it has expired 10 s after it was first seen, if this was written after 9 s.
+    const auto is_expired_after = [&](const char* pointer, const Json& value) {
+        auto json = led_by_b();
+        kubernetes::Observation seen;
+        seen.see(read(json), start);
+        json["metadata"]["resourceVersion"] = "5212";
+        json[Json::json_pointer{pointer}] = value;
+        const auto lease = read(json);
+        seen.see(lease, start + 9s);
+        return seen.is_expired(lease, 10s, start + 10s);
+    };
+    CHECK(is_expired_after("/metadata/labels/team", "vision"));
+    CHECK(is_expired_after("/metadata/annotations/example.com~1other", "changed"));
+    CHECK_FALSE(is_expired_after("/spec/renewTime", time_of_write));
+    CHECK_FALSE(is_expired_after("/spec/acquireTime", time_of_write));
+    CHECK_FALSE(is_expired_after("/spec/holderIdentity", "cc"));
+    CHECK_FALSE(is_expired_after("/spec/leaseDurationSeconds", 9));
+    CHECK_FALSE(is_expired_after("/metadata/annotations/ddprun~1epoch", "8"));
 }
 
 TEST_CASE("Lease: a duration that another program has written ends no leadership early") {
