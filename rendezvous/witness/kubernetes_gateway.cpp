@@ -62,6 +62,11 @@ std::string text_in(const Json& json, const char* name) {
     return found != json.end() && found->is_string() ? found->get<std::string>() : std::string{};
 }
 
+bool has(const Json& json, const char* name) {
+    const auto found = json.find(name);
+    return found != json.end() && !found->is_null();
+}
+
 /// 0: no number, or none above 0.
 std::uint64_t number_in(const Json& json, const char* name) {
     const auto found = json.find(name);
@@ -111,12 +116,18 @@ Result<Lease> lease_in(const LeasePlace& place, const Json& json, std::string_vi
     const auto ended = from_base64(text_in(annotations, ended_key));
     if (!ended) return wrong(place, std::string{"has no legible annotation "} + ended_key);
     lease.ended = *ended;
-    if (lease.leader.nonce.empty()) return lease;
-    if (lease.run_id.empty())
+    const auto& holder = lease.leader.nonce;
+    // Another program's Lease has no holder between two of its leaders. An empty Lease, made before
+    // the job, has none of these.
+    const bool is_used =
+        !holder.empty() || has(spec, "acquireTime") || has(spec, "leaseTransitions");
+    if (lease.run_id.empty() && is_used)
         return wrong(
             place,
-            "belongs to another program, its holder is " + quoted(lease.leader.nonce, most_quoted) +
+            "belongs to another program" +
+                (holder.empty() ? "" : ", its holder is " + quoted(holder, most_quoted)) +
                 ": give this job a Lease of its own");
+    if (holder.empty()) return lease;
     if (lease.leader.endpoint.empty() || lease.leader.epoch == 0)
         return wrong(place, "has a holder without the annotations of one");
     const auto duration_s = number_in(spec, "leaseDurationSeconds");

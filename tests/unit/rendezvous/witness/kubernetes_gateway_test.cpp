@@ -306,9 +306,32 @@ TEST_CASE("Lease: one that another program or job uses is left alone") {
         refusal(foreign) ==
         "the Lease ml/bert belongs to another program, its holder is 'kube-scheduler-1': give this "
         "job a Lease of its own");
+    // Between two leaders of that program.
+    for (const auto* field : {"acquireTime", "leaseTransitions"}) {
+        auto free = foreign;
+        free["spec"] = {{"holderIdentity", ""}, {field, led_by_b()["spec"][field]}};
+        CHECK(
+            refusal(free) ==
+            "the Lease ml/bert belongs to another program: give this job a Lease of its own");
+    }
     auto of_gpt = led_by_b();
     of_gpt["metadata"]["annotations"]["ddprun/run-id"] = "gpt";
     CHECK(refusal(of_gpt).starts_with("the Lease ml/bert is used by the job 'gpt': give each job"));
+}
+
+TEST_CASE("Lease: an empty one that was made before the job is taken") {
+    auto empty = led_by_b();
+    empty["metadata"].erase("annotations");
+    for (const auto& spec : {Json(nullptr), Json::object(), Json{{"leaseDurationSeconds", 10}}}) {
+        CAPTURE(spec.dump());
+        empty["spec"] = spec;
+        const auto record = answered<Record>(ReadRecord{}, facts(empty));
+        CHECK_FALSE(record.held);
+        CHECK(record.epoch == 0);
+        const auto write = written(Campaign{{{"a:1", "aa", 1}, 1}, 0}, facts(empty));
+        CHECK(write.call.method == Method::put);
+        CHECK(Json::parse(write.call.body)["spec"]["holderIdentity"] == "aa");
+    }
 }
 
 TEST_CASE("Lease: wrong objects are an error and no record") {
