@@ -111,6 +111,8 @@ Result<Lease> lease_in(const LeasePlace& place, const Json& json, std::string_vi
     lease.leader.nonce = text_in(spec, "holderIdentity");
     lease.leader.endpoint = text_in(annotations, endpoint_key);
     lease.leader.epoch = number_in(annotations, epoch_key);
+    if (has(annotations, epoch_key) && lease.leader.epoch == 0)
+        return wrong(place, std::string{"has no legible annotation "} + epoch_key);
     lease.acquired = text_in(spec, "acquireTime");
     lease.renewed = text_in(spec, "renewTime");
     const auto ended = from_base64(text_in(annotations, ended_key));

@@ -322,7 +322,8 @@ TEST_CASE("Lease: one that another program or job uses is left alone") {
 TEST_CASE("Lease: an empty one that was made before the job is taken") {
     auto empty = led_by_b();
     empty["metadata"].erase("annotations");
-    for (const auto& spec : {Json(nullptr), Json::object(), Json{{"leaseDurationSeconds", 10}}}) {
+    for (const auto& spec :
+         {Json(nullptr), Json::object(), Json::object({{"leaseDurationSeconds", 10}})}) {
         CAPTURE(spec.dump());
         empty["spec"] = spec;
         const auto record = answered<Record>(ReadRecord{}, facts(empty));
@@ -354,6 +355,16 @@ TEST_CASE("Lease: wrong objects are an error and no record") {
           with("/kind", "Pod")}) {
         CAPTURE(json.dump());
         CHECK_FALSE(kubernetes::read_lease(place, 200, json.dump()).has_value());
+    }
+    // Also without a holder: the next leader would begin at epoch 1.
+    for (const auto& epoch :
+         {Json("seven"), Json("0"), Json("-1"), Json("8x"), Json(""), Json(0)}) {
+        CAPTURE(epoch.dump());
+        auto free = released();
+        free["metadata"]["annotations"]["ddprun/epoch"] = epoch;
+        const auto lease = kubernetes::read_lease(place, 200, free.dump());
+        REQUIRE_FALSE(lease.has_value());
+        CHECK(lease.error().context == "the Lease ml/bert has no legible annotation ddprun/epoch");
     }
     for (const std::string body : {"", "[]", "null", "<html>sign in</html>", "{\"kind\":7}"})
         for (const int code : {200, 404, 502}) {
