@@ -163,8 +163,17 @@ Result<Record> record_in(const LeasePlace& place, const Job& job, const Facts& f
             place,
             "is used by the job " + quoted(lease.run_id, most_quoted) +
                 ": give each job a Lease of its own, and its nodes one --rdzv-id");
+    // The end of a job removes its epoch. Without it the nodes of that job, which may go on, would
+    // elect again from epoch 1.
+    if (!is_of_this_job && lease.leader.epoch > 0)
+        return wrong(
+            place,
+            "is still of the job " + quoted(lease.run_id, most_quoted) +
+                ", which has no leader now: give each job a Lease of its own; if that job is over, "
+                "remove the Lease: kubectl delete lease -n " +
+                place.space + " " + place.name);
     if (holds) record.held = Candidacy{lease.leader};
-    if (is_of_this_job) record.epoch = lease.leader.epoch;
+    record.epoch = lease.leader.epoch;
     return record;
 }
 

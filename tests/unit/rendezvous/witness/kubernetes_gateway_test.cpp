@@ -254,15 +254,34 @@ TEST_CASE(
     CHECK_FALSE(late.record.held);
 }
 
-TEST_CASE("Lease: an earlier job of another name leaves neither epoch nor ends") {
+TEST_CASE("Lease: an earlier job of another name leaves no ends to this one") {
     auto other = released();
     other["metadata"]["annotations"]["ddprun/run-id"] = "gpt";
+    other["metadata"]["annotations"].erase("ddprun/epoch");
     CHECK(answered<Record>(ReadRecord{}, facts(other)).epoch == 0);
     const auto write = written(Campaign{{{"a:1", "aa", 1}, 1}, 0}, facts(other));
     const auto annotations = Json::parse(write.call.body)["metadata"]["annotations"];
     CHECK(annotations["ddprun/run-id"] == "bert");
     CHECK_FALSE(annotations.contains("ddprun/ended"));
     CHECK(std::get<Campaigned>(write.answer).ended.empty());
+}
+
+TEST_CASE("Lease: a job of another name that has no leader keeps its epoch") {
+    auto led_by_gpt = led_by_b();
+    led_by_gpt["metadata"]["annotations"]["ddprun/run-id"] = "gpt";
+    auto left_by_gpt = released();
+    left_by_gpt["metadata"]["annotations"]["ddprun/run-id"] = "gpt";
+    for (const auto& found : {facts(led_by_gpt, true), facts(left_by_gpt)})
+        for (const auto& request :
+             {LeaseRequest{ReadRecord{}}, LeaseRequest{Campaign{{{"a:1", "aa", 1}, 1}, 0}}}) {
+            const auto step = kubernetes::step(place, job, request, found);
+            REQUIRE_FALSE(step.has_value());
+            CHECK(
+                step.error().context ==
+                "the Lease ml/bert is still of the job 'gpt', which has no leader now: give each "
+                "job a Lease of its own; if that job is over, remove the Lease: kubectl delete "
+                "lease -n ml bert");
+        }
 }
 
 TEST_CASE("Lease: a leader renews it and records ends in it while it is its own") {
