@@ -478,6 +478,9 @@ inline constexpr double leading_share_of_ttl = 0.8;
 /// The shortest lease with elections; with it the next leader is elected well before any node's
 /// fence ends.
 inline constexpr Duration shortest_elected_lease = 20s;
+/// The same for election by a Lease of Kubernetes. Other nodes begin to wait for its end only when
+/// they miss the leader, so the next leader may come 16 s after the leader's machine lost power.
+inline constexpr Duration shortest_lease_by_kubernetes = 30s;
 /// The time for one request to etcd, from the established connection to the answer.
 inline constexpr Duration http_request_timeout = 2s;
 /// The time for a request to etcd, including the attempts at all its members.
