@@ -40,7 +40,7 @@ Result<witness::EngineAccess> load_service_account(const std::string& folder) {
     if (!credentials) return credentials.error();
     access.credentials = std::move(*credentials);
     const auto path = folder + "/token";
-    auto token = tls::read_password_file(origin, path);
+    auto token = tls::read_token_file(origin, path);
     if (!token) return with_advice(token.error());
     if (!is_token(*token))
         return Failure{system_code(EINVAL), origin + ": '" + path + "': contains no token"};

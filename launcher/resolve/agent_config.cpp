@@ -4,9 +4,16 @@
 #include "rendezvous/base/limits.hpp"
 
 #include <algorithm>
+#include <variant>
 
 namespace ddprun::launcher {
 namespace {
+
+Duration shortest_lease(const agent::ElectionPlan& election) {
+    const bool is_by_kubernetes =
+        std::holds_alternative<witness::kubernetes::LeasePlace>(election.engine);
+    return is_by_kubernetes ? limits::shortest_lease_by_kubernetes : limits::shortest_elected_lease;
+}
 
 control::Join to_join(const JobSpec& spec) {
     control::Join join;
@@ -22,7 +29,7 @@ control::Join to_join(const JobSpec& spec) {
     join.settings.last_call_timeout = spec.last_call_timeout.value;
     join.settings.lease = spec.lease.value;
     if (spec.election.value)
-        join.settings.lease = std::max(join.settings.lease, limits::shortest_elected_lease);
+        join.settings.lease = std::max(join.settings.lease, shortest_lease(*spec.election.value));
     join.settings.grace = spec.grace.value;
     join.settings.is_static = spec.is_static.value;
     join.settings.store_access = spec.store_access.value;

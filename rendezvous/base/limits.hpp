@@ -478,12 +478,18 @@ inline constexpr double leading_share_of_ttl = 0.8;
 /// The shortest lease with elections; with it the next leader is elected well before any node's
 /// fence ends.
 inline constexpr Duration shortest_elected_lease = 20s;
+/// The same for election by a Lease of Kubernetes. Other nodes begin to wait for its end only when
+/// they miss the leader, so the next leader may come 16 s after the leader's machine lost power.
+inline constexpr Duration shortest_lease_by_kubernetes = 30s;
 /// The time for one request to etcd, from the established connection to the answer.
 inline constexpr Duration http_request_timeout = 2s;
 /// The time for a request to etcd, including the attempts at all its members.
 inline constexpr Duration etcd_answer_timeout = 5s;
 inline constexpr std::size_t max_http_answer_bytes = 64 * 1024;
 inline constexpr std::size_t max_etcd_members = 16;
+/// How jobs of one name have ended, as an elected server stores it: 24 KiB in base64, so that a
+/// Lease with it and with what Kubernetes adds is within `max_http_answer_bytes`.
+inline constexpr std::size_t max_end_record_bytes = 18 * 1024;
 /// A node may state an epoch that is at most this far ahead, so that it cannot use up all epochs.
 inline constexpr std::uint64_t max_epochs_ahead = 1'000'000'000;
 

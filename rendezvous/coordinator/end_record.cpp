@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/coordinator/end_record.hpp"
 
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/control/codec.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace ddprun::coordinator {
-
 control::JobResult without_text(control::JobResult result) {
     if (!result.root_cause || !result.root_cause->worker) return result;
     auto& worker = *result.root_cause->worker;
@@ -33,15 +33,23 @@ const control::JobResult* EndRecord::find(const std::string& incarnation) const 
     return found == ends_.rend() ? nullptr : &found->result;
 }
 
+std::string EndRecord::encode(const End& end) {
+    std::string bytes;
+    for (const auto& name : end.incarnations) {
+        control::Welcome welcome;
+        welcome.incarnation = name;
+        bytes += control::encode(control::ServerMessage{std::move(welcome)});
+    }
+    return bytes + control::encode(control::ServerMessage{end.result});
+}
+
 std::string EndRecord::encode() const {
     std::string bytes;
-    for (const auto& end : ends_) {
-        for (const auto& name : end.incarnations) {
-            control::Welcome welcome;
-            welcome.incarnation = name;
-            bytes += control::encode(control::ServerMessage{std::move(welcome)});
-        }
-        bytes += control::encode(control::ServerMessage{end.result});
+    for (auto end = ends_.rbegin(); end != ends_.rend(); ++end) {
+        const auto text = encode(*end);
+        // One end with every field at its limit is shorter than that.
+        if (!bytes.empty() && bytes.size() + text.size() > limits::max_end_record_bytes) break;
+        bytes.insert(0, text);
     }
     return bytes;
 }

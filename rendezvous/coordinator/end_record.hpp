@@ -26,7 +26,8 @@ public:
     const control::JobResult* find(const std::string& incarnation) const;
 
     /// Frames of the control protocol (control/FORMAT.md): each end is one `welcome` for each of
-    /// its names, followed by the `result`.
+    /// its names, followed by the `result`. The oldest ends that make it longer than
+    /// `limits::max_end_record_bytes` are left out.
     std::string encode() const;
     /// Decodes as many ends as can be read.
     static EndRecord decode(const std::string& bytes);
@@ -36,6 +37,8 @@ private:
         std::vector<std::string> incarnations;
         control::JobResult result;
     };
+    static std::string encode(const End& end);
+
     std::vector<End> ends_;
 };
 

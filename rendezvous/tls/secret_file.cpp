@@ -105,6 +105,18 @@ Result<SecretSource> read(const std::string& origin, const std::string& path, bo
     return SecretSource{origin, path, std::move(*secrets), read->stamp, is_no_link};
 }
 
+/// Reads a file whose text is one word, without the line feed at its end.
+Result<std::string> read_line(
+    const std::string& origin, const std::string& path, const Rules& rules) {
+    auto read = read_text(origin, path, rules);
+    if (!read) return read.error();
+    auto& text = read->text;
+    while (text.ends_with('\n') || text.ends_with('\r'))
+        text.pop_back();
+    if (text.empty()) return wrong_file(origin, path, "is empty");
+    return std::move(text);
+}
+
 /// Existing folders that others may enter are not changed.
 bool make_folders(const std::string& path) {
     for (auto slash = path.find('/', 1); slash != std::string::npos;
@@ -143,13 +155,13 @@ Result<SecretSource> read_secret_file(const std::string& origin, const std::stri
 }
 
 Result<std::string> read_password_file(const std::string& origin, const std::string& path) {
-    auto read = secret_file::read_text(origin, path, {});
-    if (!read) return read.error();
-    auto& text = read->text;
-    while (text.ends_with('\n') || text.ends_with('\r'))
-        text.pop_back();
-    if (text.empty()) return wrong_file(origin, path, "is empty");
-    return std::move(text);
+    return secret_file::read_line(origin, path, {});
+}
+
+Result<std::string> read_token_file(const std::string& origin, const std::string& path) {
+    secret_file::Rules rules;
+    rules.is_private = false;
+    return secret_file::read_line(origin, path, rules);
 }
 
 Result<std::string> read_certificate_file(

@@ -28,6 +28,10 @@ Result<SecretSource> read_or_make_secret_file(const std::string& origin, const s
 /// Reads another program's password by the same rules, without the line feed at its end.
 Result<std::string> read_password_file(const std::string& origin, const std::string& path);
 
+/// Reads the token of a pod's service account. Other users may read the file but not write it: the
+/// kubelet chooses its mode, and gives it to the pod's group when the pod has an `fsGroup`.
+Result<std::string> read_token_file(const std::string& origin, const std::string& path);
+
 /// Reads certificates, of at most `limits::max_certificate_file_bytes`. Other users may read the
 /// file but not write it. A file with a key must follow the rules for secrets.
 Result<std::string> read_certificate_file(

@@ -143,7 +143,7 @@ Result<kubernetes::Step> KubernetesClient::decide(
     facts.ttl_s = static_cast<std::int64_t>(in_seconds(limits::etcd_ttl));
     if (*lease) {
         state.observation.see(**lease, now);
-        facts.is_expired = state.observation.is_expired(**lease, now);
+        facts.is_expired = state.observation.is_expired(**lease, limits::etcd_ttl, now);
     }
     facts.lease = std::move(*lease);
     return kubernetes::step(state.place, state.job, request, facts);

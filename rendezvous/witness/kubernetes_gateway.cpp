@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <utility>
@@ -61,6 +62,11 @@ std::string text_in(const Json& json, const char* name) {
     return found != json.end() && found->is_string() ? found->get<std::string>() : std::string{};
 }
 
+bool has(const Json& json, const char* name) {
+    const auto found = json.find(name);
+    return found != json.end() && !found->is_null();
+}
+
 /// 0: no number, or none above 0.
 std::uint64_t number_in(const Json& json, const char* name) {
     const auto found = json.find(name);
@@ -105,15 +111,25 @@ Result<Lease> lease_in(const LeasePlace& place, const Json& json, std::string_vi
     lease.leader.nonce = text_in(spec, "holderIdentity");
     lease.leader.endpoint = text_in(annotations, endpoint_key);
     lease.leader.epoch = number_in(annotations, epoch_key);
+    if (has(annotations, epoch_key) && lease.leader.epoch == 0)
+        return wrong(place, std::string{"has no legible annotation "} + epoch_key);
+    lease.acquired = text_in(spec, "acquireTime");
+    lease.renewed = text_in(spec, "renewTime");
     const auto ended = from_base64(text_in(annotations, ended_key));
     if (!ended) return wrong(place, std::string{"has no legible annotation "} + ended_key);
     lease.ended = *ended;
-    if (lease.leader.nonce.empty()) return lease;
-    if (lease.run_id.empty())
+    const auto& holder = lease.leader.nonce;
+    // Another program's Lease has no holder between two of its leaders. An empty Lease, made before
+    // the job, has none of these.
+    const bool is_used =
+        !holder.empty() || has(spec, "acquireTime") || has(spec, "leaseTransitions");
+    if (lease.run_id.empty() && is_used)
         return wrong(
             place,
-            "belongs to another program, its holder is " + quoted(lease.leader.nonce, most_quoted) +
+            "belongs to another program" +
+                (holder.empty() ? "" : ", its holder is " + quoted(holder, most_quoted)) +
                 ": give this job a Lease of its own");
+    if (holder.empty()) return lease;
     if (lease.leader.endpoint.empty() || lease.leader.epoch == 0)
         return wrong(place, "has a holder without the annotations of one");
     const auto duration_s = number_in(spec, "leaseDurationSeconds");
@@ -147,8 +163,17 @@ Result<Record> record_in(const LeasePlace& place, const Job& job, const Facts& f
             place,
             "is used by the job " + quoted(lease.run_id, most_quoted) +
                 ": give each job a Lease of its own, and its nodes one --rdzv-id");
+    // The end of a job removes its epoch. Without it the nodes of that job, which may go on, would
+    // elect again from epoch 1.
+    if (!is_of_this_job && lease.leader.epoch > 0)
+        return wrong(
+            place,
+            "is still of the job " + quoted(lease.run_id, most_quoted) +
+                ", which has no leader now: give each job a Lease of its own; if that job is over, "
+                "remove the Lease: kubectl delete lease -n " +
+                place.space + " " + place.name);
     if (holds) record.held = Candidacy{lease.leader};
-    if (is_of_this_job) record.epoch = lease.leader.epoch;
+    record.epoch = lease.leader.epoch;
     return record;
 }
 
@@ -208,6 +233,14 @@ Result<Step> campaign(
     return Step{LeaseAnswer{Campaigned{false, 0, std::move(*record), {}}}};
 }
 
+/// The duration is written too: another program may have changed it.
+Draft renewed(const Lease& lease, const Facts& facts) {
+    Draft draft{lease};
+    draft.spec()["leaseDurationSeconds"] = facts.ttl_s;
+    draft.spec()["renewTime"] = facts.time;
+    return draft;
+}
+
 /// Ends the leadership. client-go writes the same two fields.
 Draft released(const Lease& lease, const Facts& facts) {
     Draft draft{lease};
@@ -221,13 +254,18 @@ Draft released(const Lease& lease, const Facts& facts) {
 }  // namespace
 
 void Observation::see(const Lease& lease, Instant now) {
-    if (lease.version == version_) return;
-    version_ = lease.version;
+    auto renewal = renewal_of(lease);
+    if (seen_ == renewal) return;
+    seen_ = std::move(renewal);
     since_ = now;
 }
 
-bool Observation::is_expired(const Lease& lease, Instant now) const {
-    return lease.version == version_ && now - since_ >= lease.duration;
+bool Observation::is_expired(const Lease& lease, Duration ttl, Instant now) const {
+    return seen_ == renewal_of(lease) && now - since_ >= std::max(lease.duration, ttl);
+}
+
+Observation::Renewal Observation::renewal_of(const Lease& lease) {
+    return {lease.leader.nonce, lease.leader.epoch, lease.acquired, lease.renewed, lease.duration};
 }
 
 Result<std::optional<Lease>> read_lease(
@@ -270,9 +308,7 @@ Result<Step> step(
             [&](const KeepLease& asked) -> Result<Step> {
                 const auto* lease = own(asked.candidacy);
                 if (lease == nullptr) return answer(Kept{0});
-                Draft draft{*lease};
-                draft.spec()["renewTime"] = facts.time;
-                return Step{put(place, draft, Kept{facts.ttl_s})};
+                return Step{put(place, renewed(*lease, facts), Kept{facts.ttl_s})};
             },
             [&](const Revoke& asked) -> Result<Step> {
                 const auto* lease = own(asked.candidacy);
@@ -282,9 +318,8 @@ Result<Step> step(
             [&](const RecordEnd& asked) -> Result<Step> {
                 const auto* lease = own(asked.candidacy);
                 if (lease == nullptr) return answer(EndStored{false});
-                Draft draft{*lease};
+                auto draft = renewed(*lease, facts);
                 draft.annotations()[ended_key] = to_base64(asked.ended);
-                draft.spec()["renewTime"] = facts.time;
                 return Step{put(place, draft, EndStored{true})};
             },
             [&](const Erase& asked) -> Result<Step> {

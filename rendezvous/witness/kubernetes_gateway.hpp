@@ -30,29 +30,45 @@ struct Job {
 struct Lease {
     /// The whole object, of which a write changes only its own fields.
     std::string text;
-    /// `metadata.resourceVersion`: it changes with each write, and is equal for equal objects.
+    /// `metadata.resourceVersion`: it changes with each write, and a write of an earlier version is
+    /// refused.
     std::string version;
     /// The job that the record is about; empty: none yet.
     std::string run_id = {};
     /// The nonce is empty if the Lease has no holder. The epoch is 0 if there was no leader.
     Leader leader = {};
     Duration duration{};
+    /// `acquireTime` and `renewTime`, only to see whether they have changed.
+    std::string acquired = {};
+    std::string renewed = {};
     /// How jobs of `run_id` have ended.
     std::string ended = {};
 };
 
 /// Judges whether a Lease has expired as client-go's elections do: by this machine's clock since
-/// the object was last seen to change, and not by the times in it, which another machine has
-/// written.
+/// what a leader writes was last seen to change, and not by the times in it, which another machine
+/// has written. Other programs' writes, such as a label, renew nothing.
 class Observation {
 public:
     /// `now`: when the Lease was received.
     void see(const Lease& lease, Instant now);
-    /// Requires: the Lease was seen last.
-    bool is_expired(const Lease& lease, Instant now) const;
+    /// `ttl`: how long a leader of this program relies on its last renewal at most, whatever
+    /// duration another program has written into the Lease. Requires: the Lease was seen last.
+    bool is_expired(const Lease& lease, Duration ttl, Instant now) const;
 
 private:
-    std::string version_;
+    /// What a leader writes when it takes or renews the Lease.
+    struct Renewal {
+        std::string holder;
+        std::uint64_t epoch = 0;
+        std::string acquired;
+        std::string renewed;
+        Duration duration{};
+        bool operator==(const Renewal&) const = default;
+    };
+    static Renewal renewal_of(const Lease& lease);
+
+    std::optional<Renewal> seen_;
     Instant since_{};
 };
 

@@ -259,7 +259,9 @@ void LeaderLease::on_left(bool is_job_over, Instant now, Effects& out) {
         state_ = Releasing{};
         return;
     }
-    // The key may still be won with this lease, so the lease is revoked.
+    // The candidacy may still be won. In etcd it cannot once its lease is revoked. A Lease of
+    // Kubernetes may be written after the revocation has read it: it then has a holder that is
+    // gone, and expires as that of a lost leader.
     if (const auto* campaigning = std::get_if<Campaigning>(&state_)) {
         const Revoke last{campaigning->candidacy};
         state_ = Releasing{};

@@ -86,6 +86,28 @@ TEST_CASE("a file that others can write or read, or that is no file of ours, has
     }
 }
 
+TEST_CASE("a pod's token may be read by the pod's group, but others may not write it") {
+    const TempDir dir;
+    const auto read = [&](mode_t mode, const std::string& text) {
+        const auto path = file_of(dir, text, mode);
+        // As the kubelet gives it to the user and the group of the pod.
+        if (::geteuid() == 0) REQUIRE(::chown(path.c_str(), 1000, 2000) == 0);
+        const auto token = tls::read_token_file("k8s", path);
+        return token ? *token : token.error().context.substr(("k8s: '" + path + "': ").size());
+    };
+    CHECK(read(0640, "ey.token\n") == "ey.token");
+    CHECK(read(0644, "ey.token") == "ey.token");
+    CHECK(read(0660, "ey.token") == "can be written by other users: chmod go-w it");
+    CHECK(read(0640, "\n") == "is empty");
+    CHECK(read(0640, std::string(4097, 'x')) == "has more than 4096 bytes");
+    // A password is refused with such a mode.
+    if (::geteuid() == 0) {
+        const auto path = file_of(dir, "password", 0640);
+        REQUIRE(::chown(path.c_str(), 1000, 2000) == 0);
+        CHECK_FALSE(tls::read_password_file("etcd", path).has_value());
+    }
+}
+
 TEST_CASE("the user's own file is made at its first use, for the user alone, and once") {
     const TempDir dir;
     const auto path = (dir / ".config/ddprun/secret").string();

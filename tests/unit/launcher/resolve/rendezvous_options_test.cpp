@@ -187,6 +187,13 @@ TEST_CASE("with a Lease of Kubernetes no node serves by its place or address") {
         CHECK(config.join.settings.lease == std::chrono::seconds{30});
         CHECK(spec->service_account == "/var/run/secrets/kubernetes.io/serviceaccount");
     }
+    // A shorter lease is raised to the shortest with a Lease.
+    const auto short_lease = in_pod(
+        "k8s",
+        {"--rdzv-endpoint=bert", "--rdzv-conf=keep_alive_interval=5,keep_alive_max_attempt=5"},
+        pod);
+    REQUIRE(short_lease.has_value());
+    CHECK(to_agent_config(*short_lease).join.settings.lease == std::chrono::seconds{30});
     const auto named = in_pod(
         "k8s", {"--rdzv-endpoint=bert", "--rdzv-id=j", "--rdzv-conf=service_account=/sa"}, pod);
     REQUIRE(named.has_value());

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/coordinator/end_record.hpp"
 
+#include "rendezvous/base/limits.hpp"
+
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <string>
 
 using namespace ddprun;
@@ -45,6 +48,26 @@ TEST_CASE("only the newest ends are kept") {
         record.add({std::to_string(i)}, {});
     CHECK(record.find("0") == nullptr);
     CHECK(record.find("1") != nullptr);
+}
+
+TEST_CASE("of ends that are too long together, the newest are kept") {
+    auto longest = failed(std::string(limits::max_free_text_bytes, 'x'));
+    for (std::size_t i = 0; i < limits::max_reported_failures; ++i) {
+        control::EndedWorker worker;
+        worker.host = std::string(limits::max_name_bytes, 'h');
+        worker.rank = worker.pid = std::numeric_limits<int>::max();
+        longest.secondary_failures.push_back(std::move(worker));
+    }
+    EndRecord record;
+    for (std::size_t i = 0; i < EndRecord::most_ends; ++i) {
+        record.add({std::to_string(i)}, longest);
+        const auto text = record.encode();
+        CHECK(text.size() <= limits::max_end_record_bytes);
+        const auto read = EndRecord::decode(text);
+        REQUIRE(read.find(std::to_string(i)) != nullptr);
+        CHECK(*read.find(std::to_string(i)) == without_text(longest));
+        CHECK(read.find("0") == (i == 0 ? read.find(std::to_string(i)) : nullptr));
+    }
 }
 
 TEST_CASE("what is no record of ends is none") {

@@ -145,14 +145,58 @@ TEST_CASE("Lease: it expires by the own clock since it was last seen to change")
     const Instant start{1'000s};
     seen.see(lease, start);
     seen.see(lease, start + 9s);
-    CHECK_FALSE(seen.is_expired(lease, start + 9s));
-    CHECK(seen.is_expired(lease, start + 10s));
+    CHECK_FALSE(seen.is_expired(lease, 10s, start + 9s));
+    CHECK(seen.is_expired(lease, 10s, start + 10s));
 
     // A renewal, whatever time is in it.
-    lease.version = "5212";
+    lease.renewed = "1999-01-01T00:00:00.000000Z";
     seen.see(lease, start + 10s);
-    CHECK_FALSE(seen.is_expired(lease, start + 19s));
-    CHECK(seen.is_expired(lease, start + 20s));
+    CHECK_FALSE(seen.is_expired(lease, 10s, start + 19s));
+    CHECK(seen.is_expired(lease, 10s, start + 20s));
+}
+
+TEST_CASE("Lease: another program's write renews nothing, and a leader's does") {
+    const Instant start{1'000s};
+    // Whether it has expired 10 s after it was first seen, if this was written after 9 s.
+    const auto is_expired_after = [&](const char* pointer, const Json& value) {
+        auto json = led_by_b();
+        kubernetes::Observation seen;
+        seen.see(read(json), start);
+        json["metadata"]["resourceVersion"] = "5212";
+        json[Json::json_pointer{pointer}] = value;
+        const auto lease = read(json);
+        seen.see(lease, start + 9s);
+        return seen.is_expired(lease, 10s, start + 10s);
+    };
+    CHECK(is_expired_after("/metadata/labels/team", "vision"));
+    CHECK(is_expired_after("/metadata/annotations/example.com~1other", "changed"));
+    CHECK_FALSE(is_expired_after("/spec/renewTime", time_of_write));
+    CHECK_FALSE(is_expired_after("/spec/acquireTime", time_of_write));
+    CHECK_FALSE(is_expired_after("/spec/holderIdentity", "cc"));
+    CHECK_FALSE(is_expired_after("/spec/leaseDurationSeconds", 9));
+    CHECK_FALSE(is_expired_after("/metadata/annotations/ddprun~1epoch", "8"));
+}
+
+TEST_CASE("Lease: a duration that another program has written ends no leadership early") {
+    for (const int written_s : {1, 10, 15}) {
+        CAPTURE(written_s);
+        auto edited = led_by_b();
+        edited["spec"]["leaseDurationSeconds"] = written_s;
+        const auto lease = read(edited);
+        kubernetes::Observation seen;
+        const Instant start{1'000s};
+        seen.see(lease, start);
+        const auto wanted = written_s == 15 ? 15s : 10s;
+        CHECK_FALSE(seen.is_expired(lease, 10s, start + wanted - 1s));
+        CHECK(seen.is_expired(lease, 10s, start + wanted));
+    }
+    // The leader's next write restores it.
+    auto edited = led_by_itself();
+    edited["spec"]["leaseDurationSeconds"] = 1;
+    for (const auto& request : {LeaseRequest{KeepLease{own}}, LeaseRequest{RecordEnd{own, "x", 1}}})
+        CHECK(
+            Json::parse(
+                written(request, facts(edited)).call.body)["spec"]["leaseDurationSeconds"] == 10);
 }
 
 TEST_CASE("Lease: the first candidate creates it") {
@@ -210,15 +254,34 @@ TEST_CASE(
     CHECK_FALSE(late.record.held);
 }
 
-TEST_CASE("Lease: an earlier job of another name leaves neither epoch nor ends") {
+TEST_CASE("Lease: an earlier job of another name leaves no ends to this one") {
     auto other = released();
     other["metadata"]["annotations"]["ddprun/run-id"] = "gpt";
+    other["metadata"]["annotations"].erase("ddprun/epoch");
     CHECK(answered<Record>(ReadRecord{}, facts(other)).epoch == 0);
     const auto write = written(Campaign{{{"a:1", "aa", 1}, 1}, 0}, facts(other));
     const auto annotations = Json::parse(write.call.body)["metadata"]["annotations"];
     CHECK(annotations["ddprun/run-id"] == "bert");
     CHECK_FALSE(annotations.contains("ddprun/ended"));
     CHECK(std::get<Campaigned>(write.answer).ended.empty());
+}
+
+TEST_CASE("Lease: a job of another name that has no leader keeps its epoch") {
+    auto led_by_gpt = led_by_b();
+    led_by_gpt["metadata"]["annotations"]["ddprun/run-id"] = "gpt";
+    auto left_by_gpt = released();
+    left_by_gpt["metadata"]["annotations"]["ddprun/run-id"] = "gpt";
+    for (const auto& found : {facts(led_by_gpt, true), facts(left_by_gpt)})
+        for (const auto& request :
+             {LeaseRequest{ReadRecord{}}, LeaseRequest{Campaign{{{"a:1", "aa", 1}, 1}, 0}}}) {
+            const auto step = kubernetes::step(place, job, request, found);
+            REQUIRE_FALSE(step.has_value());
+            CHECK(
+                step.error().context ==
+                "the Lease ml/bert is still of the job 'gpt', which has no leader now: give each "
+                "job a Lease of its own; if that job is over, remove the Lease: kubectl delete "
+                "lease -n ml bert");
+        }
 }
 
 TEST_CASE("Lease: a leader renews it and records ends in it while it is its own") {
@@ -262,9 +325,33 @@ TEST_CASE("Lease: one that another program or job uses is left alone") {
         refusal(foreign) ==
         "the Lease ml/bert belongs to another program, its holder is 'kube-scheduler-1': give this "
         "job a Lease of its own");
+    // Between two leaders of that program.
+    for (const auto* field : {"acquireTime", "leaseTransitions"}) {
+        auto free = foreign;
+        free["spec"] = {{"holderIdentity", ""}, {field, led_by_b()["spec"][field]}};
+        CHECK(
+            refusal(free) ==
+            "the Lease ml/bert belongs to another program: give this job a Lease of its own");
+    }
     auto of_gpt = led_by_b();
     of_gpt["metadata"]["annotations"]["ddprun/run-id"] = "gpt";
     CHECK(refusal(of_gpt).starts_with("the Lease ml/bert is used by the job 'gpt': give each job"));
+}
+
+TEST_CASE("Lease: an empty one that was made before the job is taken") {
+    auto empty = led_by_b();
+    empty["metadata"].erase("annotations");
+    for (const auto& spec :
+         {Json(nullptr), Json::object(), Json::object({{"leaseDurationSeconds", 10}})}) {
+        CAPTURE(spec.dump());
+        empty["spec"] = spec;
+        const auto record = answered<Record>(ReadRecord{}, facts(empty));
+        CHECK_FALSE(record.held);
+        CHECK(record.epoch == 0);
+        const auto write = written(Campaign{{{"a:1", "aa", 1}, 1}, 0}, facts(empty));
+        CHECK(write.call.method == Method::put);
+        CHECK(Json::parse(write.call.body)["spec"]["holderIdentity"] == "aa");
+    }
 }
 
 TEST_CASE("Lease: wrong objects are an error and no record") {
@@ -287,6 +374,16 @@ TEST_CASE("Lease: wrong objects are an error and no record") {
           with("/kind", "Pod")}) {
         CAPTURE(json.dump());
         CHECK_FALSE(kubernetes::read_lease(place, 200, json.dump()).has_value());
+    }
+    // Also without a holder: the next leader would begin at epoch 1.
+    for (const auto& epoch :
+         {Json("seven"), Json("0"), Json("-1"), Json("8x"), Json(""), Json(0)}) {
+        CAPTURE(epoch.dump());
+        auto free = released();
+        free["metadata"]["annotations"]["ddprun/epoch"] = epoch;
+        const auto lease = kubernetes::read_lease(place, 200, free.dump());
+        REQUIRE_FALSE(lease.has_value());
+        CHECK(lease.error().context == "the Lease ml/bert has no legible annotation ddprun/epoch");
     }
     for (const std::string body : {"", "[]", "null", "<html>sign in</html>", "{\"kind\":7}"})
         for (const int code : {200, 404, 502}) {
