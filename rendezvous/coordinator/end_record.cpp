@@ -8,6 +8,7 @@
 #include <utility>
 
 namespace ddprun::coordinator {
+
 control::JobResult without_text(control::JobResult result) {
     if (!result.root_cause || !result.root_cause->worker) return result;
     auto& worker = *result.root_cause->worker;

@@ -72,6 +72,14 @@ public:
             .at("leases")
             .at("bert");
     }
+    std::string holder() const { return lease().at("spec").at("holderIdentity"); }
+    /// How it has answered requests since it was started last, a line for each. Requires: it has
+    /// ended.
+    std::string answers() const {
+        const std::string first = "ready\n";
+        REQUIRE(process_->out().starts_with(first));
+        return process_->out().substr(first.size());
+    }
     void put_lease(const nlohmann::json& lease) {
         replace(
             "state.json",
@@ -121,6 +129,22 @@ void check_all_succeed(const TempDir& dir, std::vector<Running>& nodes) {
     }
 }
 
+/// The Lease of a job that is not over.
+nlohmann::json led_by_gpt(const std::string& holder) {
+    return {
+        {"kind", "Lease"},
+        {"apiVersion", "coordination.k8s.io/v1"},
+        {"metadata",
+         {{"name", "bert"},
+          {"namespace", "ml"},
+          {"resourceVersion", "9"},
+          {"annotations",
+           {{"ddprun/run-id", "gpt"},
+            {"ddprun/endpoint", "10.0.0.2:20001"},
+            {"ddprun/epoch", "7"}}}}},
+        {"spec", {{"holderIdentity", holder}, {"leaseDurationSeconds", 60}}}};
+}
+
 /// Checks that a node ends like one that has not reached the leader, and prints why.
 void check_unreached(const TempDir& dir, const ApiServer& server, const std::string& reason) {
     auto node = server.start_node(
@@ -145,7 +169,7 @@ TEST_CASE("Lease: nodes find the one that leads, and the job leaves no holder an
     // Twice: the second job of this name must be a new one.
     for (int job = 0; job < 2; ++job) {
         auto nodes = start_three(dir, server, {"--nnodes=3"});
-        CHECK(server.lease().at("spec").at("holderIdentity") != "");
+        CHECK(server.holder() != "");
         dir.write("go", "");
         for (auto& node : nodes)
             CHECK(node.wait_for_code() == 0);
@@ -185,13 +209,17 @@ TEST_CASE("Lease: SIGTERM on the leader's node: another one leads at once, one n
     ApiServer server;
     auto nodes = start_three(dir, server, {"--nnodes=2:3"});
 
+    const auto first_holder = server.holder();
+    CHECK(first_holder != "");
     nodes[0].signal(SIGTERM);
 
+    // It has given the Lease back before it ends, so that no other node waits for its expiry.
+    CHECK(nodes[0].wait_for_code() != 0);
+    CHECK(server.holder() != first_holder);
     for (const std::size_t i : {1U, 2U}) {
         nodes[i].wait_for_line("up 2 in 1");
         nodes[i].wait_for_line("rendezvous.leader_changed .*epoch=2");
     }
-    CHECK(nodes[0].wait_for_code() != 0);
     dir.write("go", "");
     for (const std::size_t i : {1U, 2U})
         CHECK(nodes[i].wait_for_code() == 0);
@@ -240,12 +268,16 @@ TEST_CASE("Lease: another program writes the object too, and the leader goes on"
     if (const auto reason = why_no_openssl(); !reason.empty()) return skip(reason);
     const TempDir dir;
     ApiServer server;
-    auto nodes = start_three(dir, server, {"--nnodes=3"});
+    // With the answers to the election's requests in the log.
+    auto nodes = start_three(dir, server, {"--nnodes=3", "--log-level=trace"});
 
     server.set_mode("busy");
     server.wait_for("PUT 409");
 
     check_all_succeed(dir, nodes);
+    // Each write that was outdated was repeated within its request.
+    CHECK(contains(nodes[0].err(), "election.event"));
+    CHECK_FALSE(contains(nodes[0].err(), "HTTP status 409"));
     CHECK(server.lease().at("metadata").at("labels").contains("writes"));
     server.end();
 }
@@ -280,6 +312,14 @@ TEST_CASE("Lease: what is refused is named, with what to do") {
                  "the Lease ml/bert belongs to another program, its holder is "
                  "'operator-0': give this job a Lease of its own";
     }
+    SUBCASE("a Lease that another job uses") {
+        server.put_lease(led_by_gpt("aa"));
+        reason = answers + "the Lease ml/bert is used by the job 'gpt': give each job a Lease";
+    }
+    SUBCASE("a Lease of another job, which has no leader at this time") {
+        server.put_lease(led_by_gpt(""));
+        reason = answers + "the Lease ml/bert is still of the job 'gpt', which has no leader now: ";
+    }
     check_unreached(dir, server, reason);
     server.end();
     CHECK(no_descendants_left());
@@ -295,6 +335,7 @@ TEST_CASE("Lease: an API server that does not prove its name gets no token") {
     check_unreached(
         dir, server, "Kubernetes: " + server.place() + ": its certificate is not accepted: ");
     server.end();
+    CHECK(server.answers() == "");
 }
 
 TEST_CASE("Lease: a service account that cannot be used is named at once") {
