@@ -38,7 +38,7 @@ std::string in_use(const PlacementFacts& facts) {
            (facts.held_by.empty() ? "" : " by " + facts.held_by);
 }
 
-/// For a user who expects the daemon of this machine to serve the job.
+/// The options with which the daemon of this machine serves the job.
 std::string way_to_the_daemon(const PlacementFacts& facts) {
     if (!facts.held_by.starts_with(daemon_name)) return {};
     return "; for that server to be the job's give --rdzv-backend=c10d --rdzv-conf=is_host=0";
