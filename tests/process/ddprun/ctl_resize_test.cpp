@@ -58,7 +58,8 @@ TEST_CASE("a job of two nodes shrinks to one by a command, and grows again") {
     }
     // Either node may have the first group rank.
     const auto is_first = [&](const Running& node) {
-        for (const auto& one : job.shown()["nodes"])
+        const auto shown = job.shown();
+        for (const auto& one : shown["nodes"])
             if (one["pid"] == node.pid()) return one["group_rank"] == 0;
         return false;
     };
