@@ -11,5 +11,5 @@ minutes=${1:-10}
 [[ $minutes =~ ^[0-9]+$ ]] || die 2 "usage: scripts/chaos.sh [MINUTES]"
 
 require_packages "${build_packages[@]}" "${test_packages[@]}"
-build dev ddprun ddprun-rendezvous ddprun_stub_counting_worker
-exec python3 tests/chaos/chaos.py build/dev $((minutes * 60)) ${DDPRUN_SEED:+"$DDPRUN_SEED"}
+build release-tests ddprun ddprun-rendezvous ddprun_stub_counting_worker
+exec python3 tests/chaos/chaos.py build/release $((minutes * 60)) ${DDPRUN_SEED:+"$DDPRUN_SEED"}

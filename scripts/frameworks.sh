@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 
 [ $# -gt 0 ] || set -- accelerate lightning trainer deepspeed
 provide_torch || die 1 "PyTorch $torch_version cannot be installed"
-build dev ddprun
+build release-tests ddprun
 requirements=tests/interop/frameworks/requirements
 provide_frameworks $requirements.txt $requirements-all.txt $requirements-deepspeed.txt || die 1 "the frameworks cannot be installed"
-python3 -B tests/interop/frameworks/frameworks_test.py "$PWD/build/dev/bin/ddprun" "$@"
+python3 -B tests/interop/frameworks/frameworks_test.py "$PWD/build/release/bin/ddprun" "$@"

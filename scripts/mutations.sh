@@ -34,7 +34,7 @@ copy_tree() {
 build_sim() { # LOG
     [ -f "$copy/build/sim/build.ninja" ] ||
         # A compiler cache then has all but what is mutated.
-        (cd "$copy" && cmake --preset dev -B build/sim -DDDPRUN_EXAMPLES=OFF) >"$1" 2>&1 || return
+        (cd "$copy" && cmake --preset release-tests -B build/sim -DDDPRUN_EXAMPLES=OFF) >"$1" 2>&1 || return
     cmake --build "$copy/build/sim" --target ddprun_sim >"$1" 2>&1
 }
 

@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-build dev ddprun
+build release-tests ddprun
 parity() { python3 tests/interop/parity/parity.py "$@"; }
 given=${DDPRUN_TORCH_PYTHON:-}
 asked=()
@@ -22,4 +22,4 @@ for version in "${torch_versions[@]}"; do
     asked+=("$version")
 done
 [ ${#asked[@]} -gt 0 ] || die 2 "$given has no PyTorch ${torch_versions[*]}"
-parity check build/dev/bin/ddprun "$@"
+parity check build/release/bin/ddprun "$@"

@@ -11,8 +11,8 @@ minutes=${1:-10}
 [[ $minutes =~ ^[0-9]+$ ]] || die 2 "usage: scripts/soak.sh [MINUTES]"
 
 require_packages "${build_packages[@]}" doctest-dev
-cmake --preset dev >/dev/null
-cmake --build --preset dev --target ddprun_sim >&2
+cmake --preset release-tests >/dev/null
+cmake --build --preset release-tests --target ddprun_sim >&2
 
 batch=250
 next=${DDPRUN_SEED:-$((RANDOM * 32768 * 32768 + RANDOM * 32768 + RANDOM))}
@@ -28,7 +28,7 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 
 begin_batch() {
-    DDPRUN_SEED=$next DDPRUN_SEEDS=$batch build/dev/bin/ddprun_sim \
+    DDPRUN_SEED=$next DDPRUN_SEEDS=$batch build/release/bin/ddprun_sim \
         --no-skip --test-case='*soak*' --abort-after=1 >"$logs/$next" 2>&1 &
     running[$!]=$next
     next=$((next + batch))
@@ -48,7 +48,7 @@ while [ "$SECONDS" -lt "$ends" ] || [ ${#running[@]} -gt 0 ]; do
         [ ! -t 2 ] || printf '\n' >&2
         cat "$logs/$seed"
         bad=$(sed -n 's/.*DDPRUN_SEED=\([0-9]*\) gives this again.*/\1/p' "$logs/$seed" | head -n 1)
-        say "after $lived lives; replay: DDPRUN_SEED=${bad:-$seed} build/dev/bin/ddprun_sim --no-skip -tc='*soak*'"
+        say "after $lived lives; replay: DDPRUN_SEED=${bad:-$seed} build/release/bin/ddprun_sim --no-skip -tc='*soak*'"
         exit 1
     fi
     rm -f "$logs/$seed"

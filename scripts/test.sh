@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds dev and runs every test this machine can. --all: also against PyTorch and NCCL, installed
+# Builds the programs as they are shipped, with the tests, and runs every test this machine can. --all: also against PyTorch and NCCL, installed
 # under build/. --build: only installs and builds. Skips are said with their reason; the last line is
 # "N passed, N failed, N skipped".
 # DDPRUN_REQUIRE_TORCH=1: what would be skipped for want of PyTorch or of root fails instead.
@@ -24,7 +24,7 @@ fi
 if [ "$with_torch" = yes ] && ! scripts/cuda_deps.sh; then
     say "without NVIDIA's libraries: no registry that has them can be reached"
 fi
-build dev
+build release-tests
 [ "${1:-}" != --build ] || exit 0
 
 if [ "$with_torch" = no ]; then
@@ -43,7 +43,7 @@ fi
 report=$PWD/build/test-report.xml
 rm -f "$report"
 status=0
-ctest --preset dev --output-junit "$report" || status=$?
+ctest --preset release-tests --output-junit "$report" || status=$?
 [ -f "$report" ] || die 1 "ctest wrote no report"
 awk -f scripts/report.awk "$report"
 exit "$status"
