@@ -19,6 +19,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <optional>
 #include <set>
@@ -246,7 +247,7 @@ struct JobData {
     std::optional<Instant> deserted_until;
     /// Commands that wait for agents, in the order in which they came; and the id of the last order
     /// to an agent.
-    std::vector<OpenCommand> commands;
+    std::list<OpenCommand> commands;
     std::uint64_t last_order = 0;
     std::uint64_t hang_count = 0;
     /// The number of messages that are about other rounds or do not fit the sender's state.
