@@ -5,8 +5,8 @@
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
 
-#include <algorithm>
 #include <cstddef>
+#include <utility>
 
 namespace ddprun::coordinator {
 namespace open_command {
@@ -29,18 +29,24 @@ control::WorkerOrder::What OpenCommand::what() const {
                : control::WorkerOrder::What::signal;
 }
 
-bool OpenCommand::is_complete() const {
-    return std::all_of(
-        orders.begin(), orders.end(), [](const OpenOrder& order) { return order.end.has_value(); });
+void OpenCommand::add(OpenOrder order) {
+    if (!order.end) ++open_count;
+    orders.push_back(std::move(order));
+}
+
+void OpenCommand::end(OpenOrder& order, OrderEnd with) {
+    order.end = std::move(with);
+    --open_count;
 }
 
 OpenOrder* OpenCommand::find(const control::WorkerAnswer& answer, ConnectionId connection) {
-    const auto found = std::find_if(orders.begin(), orders.end(), [&](const OpenOrder& order) {
-        return order.id == answer.id && order.connection == connection && !order.end;
-    });
-    const bool is_answer =
-        found != orders.end() && answer.what == what() && answer.ranks == found->ranks;
-    return is_answer ? &*found : nullptr;
+    // An id below the first one gives a number beyond the last.
+    const auto index = orders.empty() ? 0 : answer.id - orders.front().id;
+    if (index >= orders.size()) return nullptr;
+    auto& order = orders[index];
+    const bool is_answer = order.connection == connection && !order.end && answer.what == what() &&
+                           answer.ranks == order.ranks;
+    return is_answer ? &order : nullptr;
 }
 
 control::JobCommandAnswer OpenCommand::answer() const {

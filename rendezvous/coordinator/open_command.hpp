@@ -5,6 +5,7 @@
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -49,10 +50,16 @@ struct OpenCommand {
     JobCommanded commanded;
     /// When the caller is answered in any case.
     Instant ends_at{};
+    /// Their ids are consecutive.
     std::vector<OpenOrder> orders = {};
+    /// How many of them have no end yet: a job may have tens of thousands of nodes.
+    std::size_t open_count = 0;
 
     control::WorkerOrder::What what() const;
-    bool is_complete() const;
+    bool is_complete() const { return open_count == 0; }
+    void add(OpenOrder order);
+    /// Requires: one of these orders, which has no end.
+    void end(OpenOrder& order, OrderEnd with);
     /// The open order to which this is the answer: the same id, connection, kind and ranks. Null:
     /// there is none.
     OpenOrder* find(const control::WorkerAnswer& answer, ConnectionId connection);

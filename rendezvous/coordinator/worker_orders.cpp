@@ -68,11 +68,12 @@ void report(JobStep& step, const OpenCommand& open, const OpenOrder& order) {
             control::RankReport{order.ranks.first, std::nullopt, missing_text(order)}});
 }
 
-/// Sends the order for these ranks of one node.
-void order(JobStep& step, OpenCommand& open, const Place& place, control::RankRange ranks) {
+/// Sends the order for these ranks of one node. `place`: null where no node with them is known.
+void order(JobStep& step, OpenCommand& open, const Place* place, control::RankRange ranks) {
     auto& job = step.job;
-    const auto* member = std::as_const(job.members).find(place.nonce);
-    OpenOrder order{++job.last_order, {}, place.host, ranks, reason_not_to_send(member)};
+    const auto* member = place == nullptr ? nullptr : std::as_const(job.members).find(place->nonce);
+    const auto host = place == nullptr ? std::string{"an unknown node"} : place->host;
+    OpenOrder order{++job.last_order, {}, host, ranks, reason_not_to_send(member)};
     if (order.end) {
         report(step, open, order);
     } else {
@@ -87,13 +88,17 @@ void order(JobStep& step, OpenCommand& open, const Place& place, control::RankRa
                 ranks,
                 open.commanded.by});
     }
-    open.orders.push_back(std::move(order));
+    open.add(std::move(order));
 }
 
-void order_node(JobStep& step, OpenCommand& open, const Place& place, control::RankRange all) {
-    const control::RankRange ranks{
-        std::max(all.first, place.rank_base),
-        std::min(all.last, place.rank_base + place.nproc - 1)};
+/// Those of the ranks that the command is for.
+void order_wanted(
+    JobStep& step,
+    OpenCommand& open,
+    const Place* place,
+    control::RankRange ranks,
+    const control::RankRange& wanted) {
+    ranks = {std::max(ranks.first, wanted.first), std::min(ranks.last, wanted.last)};
     if (ranks.first > ranks.last) return;
     if (open.what() == What::signal) return order(step, open, place, ranks);
     for (int rank = ranks.first; rank <= ranks.last; ++rank)
@@ -124,8 +129,16 @@ void begin_orders(JobStep& step, JobCommanded commanded) {
         return refuse(step, commanded, std::move(why));
     const auto ranks = ranks_of(job, commanded.command);
     OpenCommand open{std::move(commanded), step.now + limits::worker_order_timeout};
-    for (const auto& [group_rank, place] : job.round->places.taken())
-        order_node(step, open, place, ranks);
+    // In a round that was recovered, nodes that have not come back have no place here, and the
+    // ranks of the others were stated by peers: each rank gets one order all the same.
+    int next = 0;
+    for (const auto& [group_rank, place] : job.round->places.taken()) {
+        order_wanted(step, open, nullptr, {next, place.rank_base - 1}, ranks);
+        const int first = std::max(next, place.rank_base);
+        next = std::max(next, place.rank_base + place.nproc);
+        order_wanted(step, open, &place, {first, next - 1}, ranks);
+    }
+    order_wanted(step, open, nullptr, {next, job.round->world_size - 1}, ranks);
     if (open.is_complete()) return finish(step, open);
     job.commands.push_back(std::move(open));
 }
@@ -137,11 +150,13 @@ void on_worker_answer(JobStep& step, const Member& member, const control::Worker
     for (auto open = job.commands.begin(); open != job.commands.end(); ++open) {
         auto* order = open->find(answer, member.connection.connection);
         if (order == nullptr) continue;
-        const bool is_seen = answer.stack && answer.stack->rank == order->ranks.first;
-        const bool is_done = answer.is_done && (is_seen || open->what() == What::signal);
-        order->end = OrderEnd{
-            is_done ? Kind::done : Kind::refused,
-            std::string{beginning_of(answer.text, limits::max_order_text_bytes)}};
+        const bool is_stack = open->what() == What::stack;
+        const bool is_seen = is_stack && answer.stack && answer.stack->rank == order->ranks.first;
+        const bool is_done = answer.is_done && (is_seen || !is_stack);
+        open->end(
+            *order,
+            {is_done ? Kind::done : Kind::refused,
+             std::string{beginning_of(answer.text, limits::max_order_text_bytes)}});
         if (is_done && is_seen)
             step.out.push_back(Send{
                 open->commanded.connection, control::RankReport{answer.stack->rank, answer.stack}});

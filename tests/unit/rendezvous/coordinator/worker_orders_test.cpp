@@ -180,6 +180,12 @@ TEST_CASE(
     CHECK(once.output().size() == 1);
     once.say("b", looked(1, 2));
     CHECK(once.output().empty());
+    // What came with the answer to a signal is not shown.
+    auto signal = commanded(a_signal(control::RankRange{2, 2}));
+    auto with_stack = signalled(1, {2, 2}, "done");
+    with_stack.stack = control::RankStack{2, 4711, "busy"};
+    signal.say("b", with_stack);
+    CHECK(signal.output().size() == 3);
     // A stack of another rank is none of this one.
     auto wrong_stack = looked(2, 3);
     wrong_stack.stack->rank = 2;
@@ -196,6 +202,22 @@ TEST_CASE("a node without a connection gets no order, and its ranks count as not
     CHECK(lines[0] == "ctl rank_report rank=2 \"its node has no connection to the server now\"");
     CHECK(lines[2].starts_with("ctl job_command_answer not_answered "));
     CHECK(lines[3] == answered);
+}
+
+TEST_CASE("ranks of nodes that have not come back to a server count as not answered") {
+    auto job = job_of("2", "a b");
+    job.restart_server();
+    job.resume("a", control::NodeState::running);
+    job.pass(31s, "a");
+    REQUIRE(job.status().state == "draining");
+    job.output();
+    job.command("ctl", a_signal());
+    CHECK(job.output() == Lines{"a worker_order id=1 round=0 signal SIGUSR1 ranks 0 to 1"});
+    job.say("a", signalled(1, {0, 1}, "SIGUSR1 to ranks 0 to 1 on a"));
+    CHECK(
+        job.output().at(1) ==
+        "ctl job_command_answer not_answered \"SIGUSR1 to ranks 0 to 1 on a; not done for ranks 2 "
+        "to 3 on an unknown node: its node has no connection to the server now\" jobs=0");
 }
 
 TEST_CASE("a node of an older release gets no order") {
