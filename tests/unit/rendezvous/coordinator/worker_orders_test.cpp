@@ -255,7 +255,7 @@ TEST_CASE("where no worker runs, none is signalled") {
     CHECK(nothing.output().at(1).find("no signal is given") != std::string::npos);
 }
 
-TEST_CASE("a caller that is gone is answered no more, and a member's connection is no caller") {
+TEST_CASE("a caller that is gone is answered no more") {
     auto job = commanded(a_signal());
     job.drop("ctl");
     job.say("a", signalled(1, {0, 1}, "done"));
