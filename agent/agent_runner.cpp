@@ -332,6 +332,7 @@ void AgentRunner::perform(Agent::Effect& effect) {
                 console_.write(STDERR_FILENO, hang_text(e));
             },
             [&](const Agent::AnswerCommand& e) { commands_.answer(e); },
+            [&](const Agent::PerformOrder& e) { commands_.perform(e); },
             [&](const Agent::Finish& e) { finish(e.report); },
             [&](const WorkerGroup::SignalLeader& e) {
                 workers_.signal_leader(e.local_rank, e.signal);

@@ -6,6 +6,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/control/text.hpp"
 #include "rendezvous/control/versions.hpp"
 
 #include <string_view>
@@ -27,16 +28,11 @@ Decision refused(std::string reason) {
     return {refusal(std::move(reason))};
 }
 
-/// "rank 3", "ranks 0 to 7".
-std::string ranks_text(int first, int count) {
-    if (count == 1) return "rank " + std::to_string(first);
-    return "ranks " + std::to_string(first) + " to " + std::to_string(first + count - 1);
-}
-
-/// Ascending ranks: as above when they are consecutive, else "ranks 0, 2".
+/// Ascending ranks: "ranks 0 to 7" when they are consecutive, else "ranks 0, 2".
 std::string ranks_text(const std::vector<int>& ranks) {
     const int count = static_cast<int>(ranks.size());
-    if (ranks.back() - ranks.front() == count - 1) return ranks_text(ranks.front(), count);
+    if (ranks.back() - ranks.front() == count - 1)
+        return control::describe(control::RankRange{ranks.front(), ranks.back()});
     return "ranks " +
            short_list(ranks, {most_ranks_named}, [](int rank) { return std::to_string(rank); });
 }
@@ -58,41 +54,48 @@ Decision decide_stop(const control::StopJob& stop, const NodeFacts& facts) {
     return {control::CommandDone{std::move(text)}, StopOrder{stop.grace}};
 }
 
-/// Why the command cannot apply to this rank, or, without a rank, to any.
-std::optional<Decision> check_rank(
-    std::optional<int> rank, const control::NodeView& view, const NodeFacts& facts) {
-    if (!facts.has_workers || !view.assignment) return refused("no worker runs on this node now");
+/// The ranks of this node's workers. Requires: it has an assignment.
+control::RankRange ranks_of(const control::NodeView& view) {
     const int first = view.assignment->rank_base;
-    const int count = view.worker_count;
-    if (rank && *rank >= view.assignment->world_size)
+    return {first, first + view.worker_count - 1};
+}
+
+/// Why the command cannot apply to any of these ranks, or, without ranks, to any.
+std::optional<Decision> check_ranks(
+    std::optional<control::RankRange> ranks,
+    const control::NodeView& view,
+    const NodeFacts& facts) {
+    if (!facts.has_workers || !view.assignment) return refused("no worker runs on this node now");
+    if (!ranks) return std::nullopt;
+    const int world_size = view.assignment->world_size;
+    if (ranks->first >= world_size)
         return refused(
-            "there is no rank " + std::to_string(*rank) + ": the job has " +
-            ranks_text(0, view.assignment->world_size));
-    if (rank && (*rank < first || *rank >= first + count))
+            "there is no rank " + std::to_string(ranks->first) + ": the job has " +
+            control::describe(control::RankRange{0, world_size - 1}));
+    const auto own = ranks_of(view);
+    if (ranks->last < own.first || ranks->first > own.last)
         return refused(
-            "rank " + std::to_string(*rank) + " is on another node: this one has " +
-            ranks_text(first, count));
+            control::describe(*ranks) + (ranks->first == ranks->last ? " is" : " are") +
+            " on another node: this one has " + control::describe(own));
     return std::nullopt;
 }
 
 Decision decide_stack(
     const control::ShowStack& order, const control::NodeView& view, const NodeFacts& facts) {
-    if (auto wrong = check_rank(order.rank, view, facts)) return *wrong;
+    const control::RankRange wanted{order.rank, order.rank};
+    if (auto wrong = check_ranks(wanted, view, facts)) return *wrong;
     return {std::nullopt, StackOrder{order.rank, order.rank - view.assignment->rank_base}};
 }
 
 Decision decide_signal(
     const control::SignalWorkers& order, const control::NodeView& view, const NodeFacts& facts) {
-    if (auto wrong = check_rank(order.rank, view, facts)) return *wrong;
-    const int first = view.assignment->rank_base;
-    const int count = view.worker_count;
+    const auto ranks = order.ranks();
+    if (auto wrong = check_ranks(ranks, view, facts)) return *wrong;
+    const auto own = ranks_of(view);
     SignalOrder wanted{order.signal, {}};
-    if (order.rank) {
-        wanted.local_ranks.push_back(*order.rank - first);
-    } else {
-        for (int local_rank = 0; local_rank < count; ++local_rank)
-            wanted.local_ranks.push_back(local_rank);
-    }
+    for (int rank = own.first; rank <= own.last; ++rank)
+        if (!ranks || (rank >= ranks->first && rank <= ranks->last))
+            wanted.local_ranks.push_back(rank - own.first);
     auto reply = reply_to_signal(order.signal, wanted.local_ranks, view);
     return {std::move(reply), std::move(wanted)};
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/runner/command_executor.hpp"
 
-#include "agent/command/decision.hpp"
 #include "agent/runner/post_mortem.hpp"
 #include "agent/runner/rendezvous_access.hpp"
 #include "agent/runner/worker_processes.hpp"
@@ -29,12 +28,11 @@ command::LastServer last_server(const RendezvousAccess& access) {
     return {server.to_string(), access.page_token()};
 }
 
-/// Sends the signal, and returns the local ranks of the workers that it has reached.
-std::vector<int> pass(const command::SignalOrder& order, WorkerProcesses& workers) {
-    std::vector<int> reached;
-    for (const int local_rank : order.local_ranks)
-        if (workers.pass_signal(local_rank, order.signal)) reached.push_back(local_rank);
-    return reached;
+/// The command that has the effect of this order.
+control::Command command_of(const control::WorkerOrder& order) {
+    if (order.what == control::WorkerOrder::What::stack)
+        return control::ShowStack{order.ranks.first};
+    return control::SignalWorkers{order.signal, order.ranks.first, order.ranks.last};
 }
 
 }  // namespace
@@ -52,30 +50,23 @@ CommandExecutor::CommandExecutor(
       stacks_(
           io,
           {[this](BlockingThread::Work work) { target_.post_mortem.look(std::move(work)); },
-           [this] { return target_.agent().now(); },
-           [this](int caller, control::CommandReply reply) {
-               server_.answer(caller, std::move(reply));
-           }}) {}
+           [this] { return target_.agent().now(); }}) {}
 
 std::optional<control::CommandReply> CommandExecutor::execute(
     const command::LocalCommands::Perform& order) {
-    const auto& config = target_.config;
     auto& driver = target_.agent();
-    const auto& agent = driver.machine();
-    const auto server = command_executor::last_server(target_.access);
-    const auto view = command::view_of(agent, config, server, driver.now());
-    auto decision = command::decide(
-        order.command, view, command_executor::facts_of(agent, config.join.settings.grace));
+    const auto seen = view();
+    auto decision = decide(order.command, seen);
     if (std::holds_alternative<std::monostate>(decision.order)) return decision.reply;
     if (const auto* stack = std::get_if<command::StackOrder>(&decision.order)) {
-        const auto pid = target_.workers.pid_of(stack->local_rank);
-        if (!pid) return command::reply_to_stack(stack->rank, {}, {});
-        stacks_.show(order.caller, stack->rank, *pid);
+        look(*stack, [this, caller = order.caller](control::CommandReply reply) {
+            server_.answer(caller, std::move(reply));
+        });
         return std::nullopt;
     }
     const auto& sender = order.sender;
-    const auto by =
-        command::describe_sender(sender, command::name_of_user(sender.user), config.join.node.host);
+    const auto by = command::describe_sender(
+        sender, command::name_of_user(sender.user), target_.config.join.node.host);
     const bool is_passed_on = std::holds_alternative<command::PassOn>(decision.order);
     log::warning(
         is_passed_on ? "command.passed_on" : "command.obeyed",
@@ -91,10 +82,63 @@ std::optional<control::CommandReply> CommandExecutor::execute(
         driver.post(Agent::UndrainCommanded{order.caller, undrain->nodes, by});
     if (const auto* resize = std::get_if<control::ResizeJob>(&order.command))
         driver.post(Agent::ResizeCommanded{order.caller, resize->nodes, by});
-    if (const auto* signal = std::get_if<command::SignalOrder>(&decision.order))
-        return command::reply_to_signal(
-            signal->signal, command_executor::pass(*signal, target_.workers), view);
+    if (const auto* wanted = std::get_if<command::SignalOrder>(&decision.order))
+        return signal(*wanted, seen);
     return decision.reply;
+}
+
+void CommandExecutor::perform(const Agent::PerformOrder& order) {
+    const auto answer =
+        [this, link = order.link, id = order.order.id](control::CommandReply reply) {
+            target_.agent().post(Agent::OrderPerformed{link, id, std::move(reply)});
+        };
+    const auto command = command_executor::command_of(order.order);
+    const auto seen = view();
+    auto decision = decide(command, seen);
+    if (const auto* stack = std::get_if<command::StackOrder>(&decision.order))
+        return look(*stack, answer);
+    if (const auto* wanted = std::get_if<command::SignalOrder>(&decision.order)) {
+        if (order_lines_.take(target_.agent().now())) {
+            log::warning(
+                "command.obeyed",
+                {{"command", control::describe(command)}, {"by", order.order.by}});
+            if (const auto count = order_lines_.take_left_out(); count > 0)
+                log::warning("rendezvous.lines_left_out", {{"count", count}});
+        }
+        return answer(signal(*wanted, seen));
+    }
+    // Any other decision about such a command is a refusal.
+    if (decision.reply) answer(std::move(*decision.reply));
+}
+
+control::NodeView CommandExecutor::view() const {
+    auto& driver = target_.agent();
+    return command::view_of(
+        driver.machine(),
+        target_.config,
+        command_executor::last_server(target_.access),
+        driver.now());
+}
+
+command::Decision CommandExecutor::decide(
+    const control::Command& command, const control::NodeView& view) const {
+    const auto grace = target_.config.join.settings.grace;
+    return command::decide(
+        command, view, command_executor::facts_of(target_.agent().machine(), grace));
+}
+
+void CommandExecutor::look(const command::StackOrder& order, StackViews::Answer answer) {
+    const auto pid = target_.workers.pid_of(order.local_rank);
+    if (!pid) return answer(command::reply_to_stack(order.rank, {}, {}));
+    stacks_.show(order.rank, *pid, std::move(answer));
+}
+
+control::CommandReply CommandExecutor::signal(
+    const command::SignalOrder& order, const control::NodeView& view) {
+    std::vector<int> reached;
+    for (const int local_rank : order.local_ranks)
+        if (target_.workers.pass_signal(local_rank, order.signal)) reached.push_back(local_rank);
+    return command::reply_to_signal(order.signal, reached, view);
 }
 
 void CommandExecutor::answer(const Agent::AnswerCommand& answer) {

@@ -17,10 +17,10 @@ StackViews::StackViews(boost::asio::io_context& io, Calls calls)
     : io_(io),
       calls_(std::move(calls)) {}
 
-void StackViews::show(int caller, int rank, int pid) {
-    calls_.look([this, caller, rank, pid]() -> BlockingThread::Answer {
-        return [this, caller, rank, sample = health::take_sample(pid)]() mutable {
-            wait({caller, rank, std::move(sample), calls_.now()});
+void StackViews::show(int rank, int pid, Answer answer) {
+    calls_.look([this, rank, pid, answer = std::move(answer)]() -> BlockingThread::Answer {
+        return [this, rank, answer, sample = health::take_sample(pid)]() mutable {
+            wait({rank, std::move(answer), std::move(sample), calls_.now()});
         };
     });
 }
@@ -38,7 +38,7 @@ void StackViews::look_again(First first) {
         return [this, first, sample = health::take_sample(first.sample.pid)] {
             const auto between = calls_.now() - first.taken_at;
             const auto site = health::classify(first.sample, sample, between);
-            calls_.answer(first.caller, command::reply_to_stack(first.rank, sample, site));
+            first.answer(command::reply_to_stack(first.rank, sample, site));
         };
     });
 }

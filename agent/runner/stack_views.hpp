@@ -20,21 +20,21 @@ public:
         /// Runs work on a thread that may hang.
         std::function<void(BlockingThread::Work)> look;
         std::function<Instant()> now;
-        std::function<void(int caller, control::CommandReply)> answer;
     };
+    using Answer = std::function<void(control::CommandReply)>;
 
     StackViews(boost::asio::io_context& io, Calls calls);
     StackViews(const StackViews&) = delete;
     StackViews& operator=(const StackViews&) = delete;
 
-    /// Answers the caller, unless the thread hangs: then the caller's own deadline ends the
+    /// `answer` is called later, unless the thread hangs: then the caller's own deadline ends the
     /// command.
-    void show(int caller, int rank, int pid);
+    void show(int rank, int pid, Answer answer);
 
 private:
     struct First {
-        int caller;
         int rank;
+        Answer answer;
         health::Sample sample;
         Instant taken_at;
     };

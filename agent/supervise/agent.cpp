@@ -137,6 +137,9 @@ void dispatch(AgentStep& step, Agent::Event event) {
             [&](Interface::ResizeCommanded& resize) {
                 pass_on(step, resize.id, std::move(resize));
             },
+            [&](Interface::OrderPerformed& performed) {
+                on_order_performed(step, std::move(performed));
+            },
             [&](Interface::HealthChecked& checked) { on_health_checked(step, std::move(checked)); },
             [&](Interface::XidSeen& seen) { on_xid_seen(step, std::move(seen)); },
             [&](Interface::DeadlinePassed) { on_deadline(step); },

@@ -5,8 +5,12 @@
 #include "agent/supervise/agent_parts.hpp"
 #include "agent/supervise/agent_reports.hpp"
 #include "agent/supervise/agent_save.hpp"
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/machine.hpp"
 
+#include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,7 +32,64 @@ void end_job_instead(AgentStep& step, NodeLeaving::JobEnd command, Duration grac
     wait_for_result(step);
 }
 
+using What = control::WorkerOrder::What;
+
+/// Why the order is not performed; empty: it is.
+std::string objection_to(const AgentData& agent, const control::WorkerOrder& order) {
+    if (!agent.is_current(order.round) || !agent.has_workers())
+        return "no worker of round " + std::to_string(order.round) + " runs on this node now";
+    if (order.what != What::stack) return {};
+    // A look may never end: reading about a process can hang.
+    const auto open_count =
+        std::count_if(agent.orders.begin(), agent.orders.end(), [](const auto& entry) {
+            return entry.second.what == What::stack;
+        });
+    if (static_cast<std::size_t>(open_count) < limits::max_open_looks) return {};
+    return "the agent is looking at " + std::to_string(open_count) + " workers already";
+}
+
+control::WorkerAnswer answer_to(const control::WorkerOrder& order, control::CommandReply reply) {
+    control::WorkerAnswer answer{order.id, order.what, order.ranks};
+    std::visit(
+        Overloaded{
+            [&](control::CommandDone& done) {
+                answer.is_done = true;
+                answer.text = std::move(done.text);
+            },
+            [&](control::RankStack& stack) {
+                answer.is_done = true;
+                answer.stack = std::move(stack);
+            },
+            [&](control::CommandRefused& refused) { answer.text = std::move(refused.reason); },
+            [](const control::NodeView&) {},
+        },
+        reply);
+    return answer;
+}
+
 }  // namespace
+
+void on_worker_order(AgentStep& step, control::WorkerOrder order) {
+    auto& agent = step.agent;
+    const int link = agent.link.current();
+    const std::pair key{link, order.id};
+    if (agent.orders.contains(key)) return step.note_stale("worker order");
+    if (auto why = objection_to(agent, order); !why.empty())
+        return step.send(answer_to(
+            order,
+            control::CommandRefused{control::CommandRefused::Why::not_possible, std::move(why)}));
+    agent.orders.emplace(key, order);
+    step.emit(AgentInterface::PerformOrder{link, std::move(order)});
+}
+
+void on_order_performed(AgentStep& step, AgentInterface::OrderPerformed performed) {
+    auto& agent = step.agent;
+    const auto order = agent.orders.extract({performed.link, performed.id});
+    // The ids of another connection may be those of another server.
+    if (order.empty() || !agent.link.is_current(performed.link))
+        return step.note_stale("answer to a worker order");
+    step.send(answer_to(order.mapped(), std::move(performed.reply)));
+}
 
 void on_stop_commanded(AgentStep& step, AgentInterface::StopCommanded stop) {
     auto& agent = step.agent;

@@ -16,6 +16,7 @@
 #include "rendezvous/control/message.hpp"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -75,6 +76,8 @@ struct AgentData {
     std::optional<control::Resized> resized;
     bool is_lost = false;  ///< the server no longer counts this node as a member
     bool is_hosting = false;
+    /// Orders of the server that are being performed, by link and id.
+    std::map<std::pair<int, std::uint64_t>, control::WorkerOrder> orders;
     std::string standby_reason;  ///< from the server, while no round includes this node
     std::uint64_t stale_count = 0;
 

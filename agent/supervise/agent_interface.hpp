@@ -11,6 +11,7 @@
 #include "agent/supervise/worker_group.hpp"
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/time.hpp"
+#include "rendezvous/control/command.hpp"
 #include "rendezvous/control/message.hpp"
 
 #include <cstdint>
@@ -124,6 +125,12 @@ struct AgentInterface {
     using DrainCommanded = control::Drain;
     using UndrainCommanded = control::Undrain;
     using ResizeCommanded = control::Resize;
+    /// Answers to PerformOrder.
+    struct OrderPerformed {
+        int link;
+        std::uint64_t id;
+        control::CommandReply reply;
+    };
     /// Answers to CheckHealth.
     struct HealthChecked {
         /// `unknown`: the check ended in another way, or not in time; `not_run`: its command could
@@ -170,6 +177,7 @@ struct AgentInterface {
         DrainCommanded,
         UndrainCommanded,
         ResizeCommanded,
+        OrderPerformed,
         HealthChecked,
         XidSeen,
         DeadlinePassed>;
@@ -331,6 +339,12 @@ struct AgentInterface {
         std::string text;
         bool operator==(const AnswerCommand&) const = default;
     };
+    /// Performs an order of the server, as if `ddprunctl` had given it on this machine.
+    struct PerformOrder {
+        int link;
+        control::WorkerOrder order;
+        bool operator==(const PerformOrder&) const = default;
+    };
     using NoteServerLost = ServerLink::NoteServerLost;
     using NoteServerBack = ServerLink::NoteServerBack;
     /// A message was ignored because it is not valid now, e.g. its round is over.
@@ -381,6 +395,7 @@ struct AgentInterface {
         NoteXid,
         NoteHang,
         AnswerCommand,
+        PerformOrder,
         NoteServerLost,
         NoteServerBack,
         NoteStale,

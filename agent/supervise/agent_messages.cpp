@@ -148,12 +148,14 @@ void on_message(AgentStep& step, control::ServerMessage message) {
             [&](const control::SaveAt& order) { on_save_at(step, order); },
             [&](const control::NoticeOver& over) { on_notice_over(step, over); },
             [&](const control::DrainOrder& order) { on_drain_order(step, order); },
+            [&](control::WorkerOrder& order) { on_worker_order(step, std::move(order)); },
             [&](control::HangFound& found) { on_hang_found(step, std::move(found)); },
             [&](control::DrainAnswer& answer) {
                 step.emit(AgentInterface::AnswerCommand{
                     answer.id, answer.is_done, std::move(answer.text)});
             },
             // Only sent to ddprunctl.
+            [&](const control::RankReport&) { step.note_stale("rank_report"); },
             [&](const control::JobCommandAnswer&) { step.note_stale("job_command_answer"); },
             [&](control::JobResult& result) { on_result(step, std::move(result)); },
             [&](control::ProtocolError& error) {

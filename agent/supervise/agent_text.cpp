@@ -149,6 +149,10 @@ std::string describe(const Agent::Event& event) {
             [](const A::ResizeCommanded& e) {
                 return "resize commanded: " + control::describe(control::AgentMessage{e});
             },
+            [](const A::OrderPerformed& e) {
+                return "order performed " + link_text(e.link) + " id=" + std::to_string(e.id) +
+                       ": " + control::describe(e.reply);
+            },
             [](const A::HealthChecked& e) {
                 return "health checked: " + std::string{answer_name(e.answer)} +
                        (e.text.empty() ? "" : ": " + e.text);
@@ -215,6 +219,10 @@ std::string describe(const Agent::Effect& effect) {
             [](const A::NoteHealthUnknown& e) { return "note health unknown: " + e.reason; },
             [](const A::NoteXid& e) { return "note xid: " + e.what + ", " + e.effect; },
             [](const A::NoteHang& e) { return "note hang: " + e.headline; },
+            [](const A::PerformOrder& e) {
+                return "perform " + link_text(e.link) + ' ' +
+                       control::describe(control::ServerMessage{e.order});
+            },
             [](const A::AnswerCommand& e) {
                 return "answer command id=" + std::to_string(e.id) +
                        (e.is_done ? " done: " : " refused: ") + e.text;

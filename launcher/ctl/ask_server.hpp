@@ -9,6 +9,6 @@ namespace ddprun::launcher::ctl {
 /// Sends the command of the options to their server, over a connection on which both ends have
 /// proved the secret, and waits for the answer until a deadline. Requires: the options have a
 /// server.
-ServerAnswer ask_server(const CtlOptions& options);
+ServerReply ask_server(const CtlOptions& options);
 
 }  // namespace ddprun::launcher::ctl

@@ -125,20 +125,6 @@ Result<CtlOptions> read_stop(const Words& words, CtlOptions options) {
     return options;
 }
 
-Result<CtlOptions> read_signal(const Words& words, CtlOptions options) {
-    control::SignalWorkers order;
-    const auto& text = words.plain.back();
-    const auto signal = parse_any_signal(text);
-    if (!signal)
-        return misuse("'" + text + "': no signal: accepted is a name, as USR1, or a number");
-    order.signal = *signal;
-    const auto rank = number_of(words, "rank", 0);
-    if (!rank) return rank.error();
-    order.rank = *rank;
-    options.command = order;
-    return options;
-}
-
 /// "0-3", "5"
 std::optional<RankRange> parse_ranks(const std::string& text) {
     const auto dash = text.find('-');
@@ -148,14 +134,42 @@ std::optional<RankRange> parse_ranks(const std::string& text) {
     return RankRange{*first, *last};
 }
 
-Result<CtlOptions> read_stacks(const Words& words, CtlOptions options) {
-    ShowStacks wanted;
-    if (const auto given = words.value_of("ranks")) {
-        wanted.ranks = parse_ranks(*given);
-        if (!wanted.ranks)
-            return misuse("--ranks: '" + *given + "': accepted is a rank, or two as 0-3");
+/// The value of --ranks.
+Result<std::optional<RankRange>> ranks_of(const Words& words) {
+    const auto given = words.value_of("ranks");
+    if (!given) return std::optional<RankRange>{};
+    const auto ranks = parse_ranks(*given);
+    if (!ranks) return misuse("--ranks: '" + *given + "': accepted is a rank, or two as 0-3");
+    return ranks;
+}
+
+Result<CtlOptions> read_signal(const Words& words, CtlOptions options) {
+    control::SignalWorkers order;
+    const auto& text = words.plain.back();
+    const auto signal = parse_any_signal(text);
+    if (!signal)
+        return misuse("'" + text + "': no signal: accepted is a name, as USR1, or a number");
+    order.signal = *signal;
+    const auto rank = number_of(words, "rank", 0);
+    if (!rank) return rank.error();
+    const auto ranks = ranks_of(words);
+    if (!ranks) return ranks.error();
+    if (*rank && *ranks) return misuse("--ranks: not with --rank, since it names the ranks, too");
+    order.rank = *rank;
+    if (*ranks) {
+        order.rank = (*ranks)->first;
+        order.last_rank = (*ranks)->last;
     }
-    options.command = wanted;
+    options.command = order;
+    return options;
+}
+
+Result<CtlOptions> read_stacks(const Words& words, CtlOptions options) {
+    if (options.server && !options.run_id)
+        return misuse("stacks: RUN_ID is missing: with --rdzv-endpoint the job must be named");
+    const auto ranks = ranks_of(words);
+    if (!ranks) return ranks.error();
+    options.command = ShowStacks{*ranks};
     return options;
 }
 
@@ -223,24 +237,13 @@ std::vector<std::string_view> wanted_words(const CommandRow& row, const Words& w
     return wanted;
 }
 
-/// Why the command cannot go to a server; empty: it can.
-std::string reason_it_is_local(std::string_view command) {
-    if (command == "signal")
-        return "signals reach the workers of this machine only: run ddprunctl on their node";
-    if (command == "stacks")
-        return "stacks are read on the machine of the workers: run ddprunctl on their node";
-    return {};
-}
-
 /// The first option that does not belong to the command.
 std::optional<Failure> check_options(const std::string& name, const Words& words) {
     for (const auto& [option, value] : words.options) {
         const auto* row = row_of(option);
         if (row->is_of(name)) continue;
-        const auto why = option == "rdzv-endpoint" ? reason_it_is_local(name) : std::string{};
         return misuse(
-            "--" + option + ": not with " + name +
-            (why.empty() ? ", only with " + std::string{row->commands} : ": " + why));
+            "--" + option + ": not with " + name + ", only with " + std::string{row->commands});
     }
     return std::nullopt;
 }

@@ -19,12 +19,7 @@ struct ListJobs {
 struct ShowJob {
     bool operator==(const ShowJob&) const = default;
 };
-struct RankRange {
-    int first = 0;
-    int last = 0;
-
-    bool operator==(const RankRange&) const = default;
-};
+using control::RankRange;
 /// The ranks to show; none: all ranks on this machine.
 struct ShowStacks {
     std::optional<RankRange> ranks = std::nullopt;

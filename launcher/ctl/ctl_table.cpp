@@ -16,11 +16,15 @@ constexpr std::array command_rows{
     CommandRow{"status", "[RUN_ID]", "show a job: its state and reason, its nodes and their ranks"},
     CommandRow{
         "stop", "RUN_ID", "end a job on every node, as one SIGTERM to each of its ddprun would"},
-    CommandRow{"signal", "RUN_ID SIGNAL", "send a signal to the workers of a job on this machine"},
+    CommandRow{
+        "signal",
+        "RUN_ID SIGNAL",
+        "send a signal to the workers of a job on this machine (with --rdzv-endpoint on all)"},
     CommandRow{
         "stacks",
         "[RUN_ID]",
-        "show what the workers of a job on this machine do, and their Python stacks"},
+        "show what the workers of a job on this machine (with --rdzv-endpoint on all) do, and "
+        "their Python stacks"},
     CommandRow{
         "drain",
         "RUN_ID NODE...",
@@ -48,7 +52,8 @@ constexpr std::array option_rows{
         "stop",
         "between SIGTERM and SIGKILL, instead of the job's --shutdown-timeout; not longer"},
     CtlOptionRow{"rank", "RANK", "signal", "the worker of this rank alone"},
-    CtlOptionRow{"ranks", "FIRST-LAST", "stacks", "the workers of these ranks alone, as 0-3 or 5"},
+    CtlOptionRow{
+        "ranks", "FIRST-LAST", "signal stacks", "the workers of these ranks alone, as 0-3 or 5"},
     CtlOptionRow{
         "force", "", "drain", "also where too few nodes would be left, or the job would end"},
     CtlOptionRow{
@@ -59,12 +64,12 @@ constexpr std::array option_rows{
     CtlOptionRow{
         "rdzv-endpoint",
         "HOST[:PORT]",
-        "ps status stop drain undrain resize",
+        "ps status stop signal stacks drain undrain resize",
         "the jobs of the rendezvous server there, from any machine, with their secret"},
     CtlOptionRow{
         "rdzv-secret-file",
         "PATH",
-        "ps status stop drain undrain resize",
+        "ps status stop signal stacks drain undrain resize",
         "with --rdzv-endpoint: the job's secret; else DDPRUN_SECRET, or the file of --secure"},
     CtlOptionRow{"help", "", "", "print this help, then exit"},
     CtlOptionRow{"version", "", "", "print the version, then exit"},

@@ -145,6 +145,15 @@ control::JobCommand job_command_of(const CtlOptions& options, const std::string&
                 command.what = What::resize;
                 command.range = resize.nodes;
             },
+            [&](const control::SignalWorkers& order) {
+                command.what = What::signal;
+                command.signal = order.signal;
+                command.ranks = order.ranks();
+            },
+            [&](const ShowStacks& wanted) {
+                command.what = What::stacks;
+                command.ranks = wanted.ranks;
+            },
             [](const auto&) {},
         },
         options.command);
@@ -181,6 +190,7 @@ Outcome outcome_of(const control::JobCommandAnswer& answer, const std::string& r
         case Answered::not_possible: return {exit_code::refused, of_job};
         case Answered::not_allowed: return {exit_code::not_allowed, text};
         case Answered::no_such_job: return {exit_code::no_such_job, text};
+        case Answered::not_answered: return {exit_code::no_answer, of_job};
     }
     return {exit_code::no_answer, text};
 }

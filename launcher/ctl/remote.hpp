@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 /// Commands that go to the rendezvous server from any machine: what is sent, and what an answer
 /// means.
@@ -20,6 +21,13 @@ control::JobCommand job_command_of(const CtlOptions& options, const std::string&
 
 /// The answer, or why there is none.
 using ServerAnswer = std::variant<control::JobCommandAnswer, Outcome>;
+
+/// What came of a command to a server.
+struct ServerReply {
+    ServerAnswer answer;
+    /// By rank, before the answer to `stacks`.
+    std::vector<control::RankReport> ranks = {};
+};
 
 /// What this message of the server is as an answer; `server` is its address, for messages.
 ServerAnswer answer_in(control::ServerMessage message, const std::string& server);

@@ -67,7 +67,7 @@ int show(const ShowToken& wanted, bool is_json) {
 }
 
 int signal(const std::vector<FoundAgent>& all, const control::SignalWorkers& order, bool is_json) {
-    const auto agents = agents_to_signal(all, order.rank);
+    const auto agents = agents_to_signal(all, order.ranks());
     return report(outcome_of(agents, command_agents(agents, order)), is_json);
 }
 
@@ -82,10 +82,20 @@ std::vector<RankPlace> ranks_to_show(
     return some.empty() ? std::vector<RankPlace>{{wanted->first, 0}} : some;
 }
 
+/// Requires: at least one rank.
+int show(const std::vector<control::RankReport>& ranks, int code, bool is_json) {
+    const bool is_any_seen =
+        std::any_of(ranks.begin(), ranks.end(), [](const control::RankReport& one) {
+            return one.stack.has_value();
+        });
+    if (!is_any_seen) return fail(code, ranks.front().problem, is_json);
+    return show(is_json ? stacks_json(ranks) : stacks_text(ranks), code);
+}
+
 int stacks(const std::vector<FoundAgent>& agents, const ShowStacks& wanted, bool is_json) {
     const auto places = ranks_to_show(agents, wanted.ranks);
     const auto timeout = limits::command_relay_timeout + limits::command_answer_timeout;
-    std::vector<RankView> views;
+    std::vector<control::RankReport> views;
     int code = exit_code::done;
     for (std::size_t begin = 0; begin < places.size(); begin += limits::max_stacks_at_once) {
         const auto end = std::min(begin + limits::max_stacks_at_once, places.size());
@@ -95,7 +105,7 @@ int stacks(const std::vector<FoundAgent>& agents, const ShowStacks& wanted, bool
         const auto answers = ask_agents(questions, timeout);
         for (std::size_t i = begin; i < end; ++i) {
             const auto& answer = answers[i - begin];
-            auto& view = views.emplace_back(RankView{places[i].rank});
+            auto& view = views.emplace_back(control::RankReport{places[i].rank});
             if (const auto* stack =
                     answer.reply ? std::get_if<control::RankStack>(&*answer.reply) : nullptr) {
                 view.stack = *stack;
@@ -106,10 +116,7 @@ int stacks(const std::vector<FoundAgent>& agents, const ShowStacks& wanted, bool
             if (code == exit_code::done) code = miss.exit_code;
         }
     }
-    const bool is_any_seen = std::any_of(
-        views.begin(), views.end(), [](const RankView& view) { return view.stack.has_value(); });
-    if (!is_any_seen) return fail(code, views.front().problem, is_json);
-    return show(is_json ? stacks_json(views) : stacks_text(views), code);
+    return show(views, code, is_json);
 }
 
 /// One node's agent forwards the stop to all nodes that the server has; if it cannot, another agent
@@ -149,10 +156,12 @@ int pass_on(const std::vector<FoundAgent>& all, const control::Command& order, b
 /// A command to the rendezvous server, which performs it for every node.
 int run_remote(const CtlOptions& options) {
     const bool is_json = options.is_json;
-    const auto answer = ask_server(options);
+    const auto [answer, ranks] = ask_server(options);
     if (const auto* none = std::get_if<Outcome>(&answer))
         return fail(none->exit_code, none->text, is_json);
     const auto& answered = std::get<control::JobCommandAnswer>(answer);
+    if (!ranks.empty())
+        return show(ranks, outcome_of(answered, *options.run_id).exit_code, is_json);
     const auto server = options.server->endpoint.to_string();
     const bool is_list = std::holds_alternative<ListJobs>(options.command);
     if (!is_list && !std::holds_alternative<ShowJob>(options.command))

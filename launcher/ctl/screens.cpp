@@ -293,7 +293,7 @@ std::string status_json(const std::vector<FoundAgent>& agents, const JobPage& pa
     return dumped(json);
 }
 
-std::string stacks_text(const std::vector<RankView>& ranks) {
+std::string stacks_text(const std::vector<control::RankReport>& ranks) {
     std::string text;
     for (const auto& view : ranks) {
         text += "rank " + std::to_string(view.rank);
@@ -313,7 +313,7 @@ std::string stacks_text(const std::vector<RankView>& ranks) {
     return text;
 }
 
-std::string stacks_json(const std::vector<RankView>& ranks) {
+std::string stacks_json(const std::vector<control::RankReport>& ranks) {
     auto list = Json::array();
     for (const auto& view : ranks) {
         if (!view.stack) {

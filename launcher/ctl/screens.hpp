@@ -35,18 +35,9 @@ std::string status_json(const std::vector<FoundAgent>& agents, const JobPage& pa
 /// The only job of a page of this server.
 std::string page_text(const std::string& server, const JobPage& page);
 
-/// The stacks of one rank.
-struct RankView {
-    int rank = 0;
-    /// None: they could not be read.
-    std::optional<control::RankStack> stack = std::nullopt;
-    /// Why they could not be read.
-    std::string problem = {};
-};
-
-std::string stacks_text(const std::vector<RankView>& ranks);
+std::string stacks_text(const std::vector<control::RankReport>& ranks);
 /// A list of objects.
-std::string stacks_json(const std::vector<RankView>& ranks);
+std::string stacks_json(const std::vector<control::RankReport>& ranks);
 
 /// {"done": true, "text": ...}, or {"done": false, "reason": ...}
 std::string outcome_json(bool is_done, const std::string& text);

@@ -7,6 +7,7 @@
 #include "rendezvous/base/text.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -147,20 +148,22 @@ ByConnection by_connection(const std::vector<FoundAgent>& agents) {
 }
 
 std::vector<FoundAgent> agents_to_signal(
-    const std::vector<FoundAgent>& agents, const std::optional<int>& rank) {
+    const std::vector<FoundAgent>& agents, const std::optional<control::RankRange>& ranks) {
     std::vector<FoundAgent> with_workers;
     for (const auto& agent : agents)
         if (agent.view->assignment) with_workers.push_back(agent);
     const auto& meant = with_workers.empty() ? agents : with_workers;
-    if (!rank) return meant;
-    const auto has_rank = [&](const FoundAgent& agent) {
-        if (!agent.view->assignment) return false;
-        // Not compared by a sum, which could overflow: another release may send any number.
-        const int first = agent.view->assignment->rank_base;
-        return *rank >= first && *rank - first < agent.view->worker_count;
-    };
-    const auto found = std::find_if(meant.begin(), meant.end(), has_rank);
-    return {found == meant.end() ? meant.front() : *found};
+    if (!ranks) return meant;
+    std::vector<FoundAgent> with_ranks;
+    std::copy_if(
+        meant.begin(), meant.end(), std::back_inserter(with_ranks), [&](const FoundAgent& agent) {
+            if (!agent.view->assignment) return false;
+            // Not compared by a sum, which could overflow: another release may send any number.
+            const int first = agent.view->assignment->rank_base;
+            return ranks->last >= first && ranks->first - first < agent.view->worker_count;
+        });
+    if (with_ranks.empty()) return {meant.front()};
+    return with_ranks;
 }
 
 std::vector<RankPlace> ranks_of(

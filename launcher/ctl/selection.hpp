@@ -53,10 +53,10 @@ struct ByConnection {
 };
 ByConnection by_connection(const std::vector<FoundAgent>& agents);
 
-/// The nodes that get a signal: those that have workers, or all if none has any. With a rank: the
-/// node that has it, or, if none has it, the first node, which reports that.
+/// The nodes that get a signal: those that have workers, or all if none has any. With ranks: the
+/// nodes that have some of them, or, if none has any, the first node, which reports that.
 std::vector<FoundAgent> agents_to_signal(
-    const std::vector<FoundAgent>& agents, const std::optional<int>& rank);
+    const std::vector<FoundAgent>& agents, const std::optional<control::RankRange>& ranks);
 
 /// The worker of a rank, and its node among the queried ones.
 struct RankPlace {

@@ -464,6 +464,16 @@ inline constexpr std::size_t max_summary_nodes = 96;
 inline constexpr std::size_t max_summary_drained = 16;
 /// The longest part of the stated name of such a command's user and host.
 inline constexpr std::size_t max_stated_name_bytes = 100;
+/// How long the server waits for the agents whose workers a command of another machine is for.
+inline constexpr Duration worker_order_timeout = 8s;
+/// Commands of one job that wait for agents, and workers at which one command looks: the answers
+/// together stay below the bound of the caller's queue.
+inline constexpr std::size_t max_open_commands = 16;
+inline constexpr std::size_t max_ordered_stacks = 256;
+/// Workers at which an agent looks at the same time by order of the server.
+inline constexpr std::size_t max_open_looks = 64;
+/// The part of an agent's answer that the server keeps until it answers the command.
+inline constexpr std::size_t max_order_text_bytes = 200;
 /// How many agents of its user ddprunctl queries at once, and how many bytes of the kernel's table
 /// of local sockets it reads to find them.
 inline constexpr std::size_t max_command_agents = 1'024;

@@ -20,7 +20,8 @@ std::string describe(const Command& command) {
                    },
                    [](const SignalWorkers& order) {
                        return ' ' + signal_name(order.signal) +
-                              (order.rank ? " rank=" + std::to_string(*order.rank) : "");
+                              (order.rank ? " rank=" + std::to_string(*order.rank) : "") +
+                              (order.last_rank ? " to " + std::to_string(*order.last_rank) : "");
                    },
                    [](const ShowStack& order) { return " rank=" + std::to_string(order.rank); },
                    [](const DrainNodes& order) {

@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
+#include "rendezvous/control/worker_order.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -35,7 +36,13 @@ struct SignalWorkers {
     int signal = 0;
     /// A rank of the job; none: every worker of the node.
     std::optional<int> rank = std::nullopt;
+    /// With `rank`: those of the ranks from there to this one that the node has.
+    std::optional<int> last_rank = std::nullopt;
 
+    std::optional<RankRange> ranks() const {
+        if (!rank) return std::nullopt;
+        return RankRange{*rank, last_rank.value_or(*rank)};
+    }
     bool operator==(const SignalWorkers&) const = default;
 };
 
@@ -108,22 +115,6 @@ struct NodeView {
     bool operator==(const NodeView&) const = default;
 };
 
-/// The answer to `ShowStack`. All text is printable; unknown values are empty.
-struct RankStack {
-    int rank = 0;
-    int pid = 0;
-    /// "blocked", "waits for other ranks"
-    std::string activity = {};
-    /// "read_batch (loader.py:112)"
-    std::string site = {};
-    /// What the kernel reports about the main thread.
-    std::string detail = {};
-    /// All Python threads, with a line for each frame; or the reason why they could not be read.
-    std::string stacks = {};
-
-    bool operator==(const RankStack&) const = default;
-};
-
 struct CommandDone {
     std::string text = {};
 
@@ -142,6 +133,7 @@ struct CommandRefused {
     bool operator==(const CommandRefused&) const = default;
 };
 
+/// `RankStack` is the answer to `ShowStack`.
 using CommandReply = std::variant<NodeView, RankStack, CommandDone, CommandRefused>;
 
 /// A line such as "stop_job grace=5 s".

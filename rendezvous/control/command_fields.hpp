@@ -3,6 +3,7 @@
 
 #include "rendezvous/control/command.hpp"
 #include "rendezvous/control/fields.hpp"
+#include "rendezvous/control/worker_order_fields.hpp"
 
 /// The fields of the messages between `ddprunctl` and an agent, as in fields.hpp.
 namespace ddprun::control {
@@ -23,8 +24,9 @@ template <>
 inline constexpr std::string_view type_name<SignalWorkers> = "signal_workers";
 template <class Io>
 void fields(Io& io, Like<Io, SignalWorkers>& order) {
-    io("signal", order.signal, Whole{1, signal_number.most});
+    io("signal", order.signal, some_signal);
     io.optional("rank", order.rank, any_count);
+    io.optional("last_rank", order.last_rank, any_count);
 }
 
 template <>
@@ -76,18 +78,6 @@ void fields(Io& io, Like<Io, NodeView>& view) {
     io("max_restarts", view.max_restarts, small_count);
     io("since", view.since);
     io("age", view.age);
-}
-
-template <>
-inline constexpr std::string_view type_name<RankStack> = "rank_stack";
-template <class Io>
-void fields(Io& io, Like<Io, RankStack>& stack) {
-    io("rank", stack.rank, any_count);
-    io("pid", stack.pid, any_count);
-    io("activity", stack.activity, Name{});
-    io.optional("site", stack.site, Text{});
-    io.optional("detail", stack.detail, Text{});
-    io.optional("stacks", stack.stacks, Text{});
 }
 
 template <>

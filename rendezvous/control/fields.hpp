@@ -64,6 +64,7 @@ inline constexpr Whole node_place{0, limits::max_nodes_per_job - 1};
 inline constexpr Whole worker_count{1, limits::max_workers_per_node};
 inline constexpr Whole worker_place{0, limits::max_workers_per_node - 1};
 inline constexpr Whole signal_number{0, 64};
+inline constexpr Whole some_signal{1, signal_number.most};
 inline constexpr Whole exit_code{0, 255};
 inline constexpr Whole ballot_number{1, 255};
 inline constexpr Whole worker_total{0, limits::max_workers_per_node};

@@ -10,13 +10,13 @@
 #include <vector>
 
 /// The command that `ddprunctl --rdzv-endpoint` sends to the rendezvous server from any machine,
-/// and the answer: one of each on an encrypted connection. Parts of message.hpp; the meaning of
-/// each field is in FORMAT.md.
+/// and the answer: one of each on an encrypted connection. Before the answer to `stacks` there is a
+/// `RankReport` for each worker. Parts of message.hpp; the meaning of each field is in FORMAT.md.
 namespace ddprun::control {
 
 /// Sent in place of `Join`.
 struct JobCommand {
-    enum class What : std::uint8_t { show, stop, drain, undrain, resize };
+    enum class What : std::uint8_t { show, stop, drain, undrain, resize, signal, stacks };
     What what = What::show;
     /// Empty, only with `show`: all jobs of the caller's tenant.
     std::string run_id = {};
@@ -29,6 +29,10 @@ struct JobCommand {
     std::string by = {};
     /// With `resize`, as in `Resize`.
     std::optional<NodeRange> range = std::nullopt;
+    /// With `signal`.
+    int signal = 0;
+    /// With `signal` and `stacks`; none: the ranks of all workers.
+    std::optional<RankRange> ranks = std::nullopt;
 
     bool operator==(const JobCommand&) const = default;
 };
@@ -81,6 +85,7 @@ struct JobCommandAnswer {
         not_possible,  ///< in the job's present state
         not_allowed,   ///< for this caller
         no_such_job,
+        not_answered,  ///< by all agents whose workers it is for; they may still perform it
     };
     Outcome outcome = Outcome::done;
     /// What was done, or why not.

@@ -3,6 +3,7 @@
 
 #include "rendezvous/control/fields.hpp"
 #include "rendezvous/control/job_command.hpp"
+#include "rendezvous/control/worker_order_fields.hpp"
 
 /// The fields of commands to the rendezvous server, from `ddprunctl` or forwarded by an agent, and
 /// of the answers to `ddprunctl`, as in fields.hpp.
@@ -47,6 +48,8 @@ void fields(Io& io, Like<Io, JobCommand>& command) {
     io.optional("grace", command.grace);
     io.optional("by", command.by, Name{});
     io.optional("nnodes", command.range);
+    io.optional("signal", command.signal, some_signal);
+    io.optional("ranks", command.ranks);
 }
 
 template <class Io>

@@ -7,6 +7,7 @@
 #include "rendezvous/control/causes.hpp"
 #include "rendezvous/control/job_command.hpp"
 #include "rendezvous/control/terms.hpp"
+#include "rendezvous/control/worker_order.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -386,6 +387,7 @@ using AgentMessage = std::variant<
     Drain,
     Undrain,
     Resize,
+    WorkerAnswer,
     JobCommand>;
 
 // ---- server to agent ----------------------------------------------------------------------------
@@ -563,8 +565,10 @@ using ServerMessage = std::variant<
     NoticeOver,
     DrainAnswer,
     DrainOrder,
+    WorkerOrder,
     HangFound,
     JobResult,
+    RankReport,
     JobCommandAnswer,
     ProtocolError>;
 

@@ -35,6 +35,14 @@ struct NodeRange {
     bool operator==(const NodeRange&) const = default;
 };
 
+/// Ranks of a job, both included.
+struct RankRange {
+    int first = 0;
+    int last = 0;
+
+    bool operator==(const RankRange&) const = default;
+};
+
 /// The number of nodes that the last command has set for a job, in place of the one with which its
 /// nodes were started.
 struct Resized {

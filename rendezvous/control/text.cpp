@@ -143,6 +143,11 @@ std::string describe(const AgentMessage& message) {
             },
             [](const Undrain& undrain) { return of("id", undrain.id) + words_of(undrain.nodes); },
             [](const Resize& resize) { return of("id", resize.id) + ' ' + describe(resize.nodes); },
+            [](const WorkerAnswer& answer) {
+                return "id=" + std::to_string(answer.id) + " " + std::string{name_of(answer.what)} +
+                       " " + describe(answer.ranks) + (answer.is_done ? " done" : " refused") +
+                       " \"" + answer.text + "\"";
+            },
             [](const JobCommand& command) { return describe(command); },
         },
         message);
@@ -194,6 +199,12 @@ std::string describe(const ServerMessage& message) {
                        answer.text + "\"";
             },
             [](const DrainOrder& order) { return "\"" + order.reason + "\""; },
+            [](const WorkerOrder& order) {
+                return "id=" + std::to_string(order.id) + " " + of("round", order.round) + " " +
+                       std::string{name_of(order.what)} +
+                       (order.signal != 0 ? " " + signal_name(order.signal) : std::string{}) + " " +
+                       describe(order.ranks);
+            },
             [](const HangFound& found) {
                 auto line = of("round", found.round) + " \"" + found.headline + "\"";
                 for (const int local_rank : found.killed)
@@ -205,6 +216,10 @@ std::string describe(const ServerMessage& message) {
                     std::string{name_of(result.outcome)} + " " + of("exit_code", result.exit_code);
                 if (result.root_cause) line += " " + describe(*result.root_cause);
                 return line;
+            },
+            [](const RankReport& report) {
+                return of("rank", report.rank) + " " +
+                       (report.stack ? report.stack->activity : "\"" + report.problem + "\"");
             },
             [](const JobCommandAnswer& answer) {
                 return std::string{name_of(answer.outcome)} + " \"" + answer.text + "\" " +
@@ -265,9 +280,16 @@ std::string describe(const NodeRange& range) {
     return line;
 }
 
+std::string describe(const RankRange& ranks) {
+    if (ranks.first == ranks.last) return "rank " + std::to_string(ranks.first);
+    return "ranks " + std::to_string(ranks.first) + " to " + std::to_string(ranks.last);
+}
+
 std::string describe(const JobCommand& command) {
     return std::string{name_of(command.what)} +
            (command.run_id.empty() ? std::string{} : " job=" + command.run_id) +
+           (command.signal != 0 ? ' ' + signal_name(command.signal) : std::string{}) +
+           (command.ranks ? ' ' + describe(*command.ranks) : std::string{}) +
            words_of(command.nodes) + (command.is_forced ? " forced" : "") +
            (command.range ? ' ' + describe(*command.range) : std::string{}) +
            (command.grace ? " grace=" + seconds_text(*command.grace) : std::string{});
@@ -280,6 +302,8 @@ std::string_view name_of(JobCommand::What what) {
         case JobCommand::What::drain: return "drain";
         case JobCommand::What::undrain: return "undrain";
         case JobCommand::What::resize: return "resize";
+        case JobCommand::What::signal: return "signal";
+        case JobCommand::What::stacks: return "stacks";
     }
     return {};
 }
@@ -290,6 +314,15 @@ std::string_view name_of(JobCommandAnswer::Outcome outcome) {
         case JobCommandAnswer::Outcome::not_possible: return "not_possible";
         case JobCommandAnswer::Outcome::not_allowed: return "not_allowed";
         case JobCommandAnswer::Outcome::no_such_job: return "no_such_job";
+        case JobCommandAnswer::Outcome::not_answered: return "not_answered";
+    }
+    return {};
+}
+
+std::string_view name_of(WorkerOrder::What what) {
+    switch (what) {
+        case WorkerOrder::What::signal: return "signal";
+        case WorkerOrder::What::stack: return "stack";
     }
     return {};
 }

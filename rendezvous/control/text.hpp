@@ -23,9 +23,10 @@ std::string describe(const Cause& cause);
 std::string words_of(const std::vector<std::string>& nodes);
 /// "step 12, in phase eval"; empty when nothing was reported.
 std::string describe(const WorkProgress& progress);
-std::string describe(const SavePoint& save);   ///< "ballot=1 step=12 agreed"
+std::string describe(const SavePoint& save);      ///< "ballot=1 step=12 agreed"
 std::string describe(const JobCommand& command);  ///< "drain job=llama7b node5 forced"
-std::string describe(const NodeRange& range);  ///< "2", "1:4", "2+1"
+std::string describe(const NodeRange& range);     ///< "2", "1:4", "2+1"
+std::string describe(const RankRange& ranks);     ///< "rank 3", "ranks 0 to 7"
 
 /// The name of an enumerator, empty for any other value. The enumerators of a type are the
 /// consecutive numbers from 0 that have a name here.
@@ -43,6 +44,7 @@ std::string_view name_of(OnHang what);
 std::string_view name_of(SaveState state);
 std::string_view name_of(JobCommand::What what);
 std::string_view name_of(JobCommandAnswer::Outcome outcome);
+std::string_view name_of(WorkerOrder::What what);
 
 /// The `type` of a message on the wire.
 std::string_view type_of(const AgentMessage& message);

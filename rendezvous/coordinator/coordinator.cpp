@@ -125,6 +125,7 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
         if (epoch > leadership_.epoch())
             return step_down("a node has followed epoch " + std::to_string(epoch), epoch, out);
     }
+    if (peer.has_commanded) return complain(peer, "a message after a command", now, out);
     if (auto* join = std::get_if<control::Join>(&received.message)) {
         if (is_known) return complain(peer, "a second join", now, out);
         return on_join(peer, std::move(*join), now, out);

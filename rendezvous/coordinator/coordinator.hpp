@@ -134,9 +134,12 @@ private:
     using JobId = std::uint64_t;
     struct Peer {
         Connected connected;
-        /// The node's job, once its join or resume was accepted.
+        /// The node's job, once its join or resume was accepted; or that of a command that waits
+        /// for agents.
         std::optional<JobId> job;
         Nonce nonce;
+        /// The connection takes nothing after its command.
+        bool has_commanded = false;
     };
 
     void dispatch(Event& event, Instant now, std::vector<Effect>& out);
@@ -146,8 +149,7 @@ private:
     void on_received(Received received, Instant now, std::vector<Effect>& out);
     void on_join(Peer& peer, control::Join join, Instant now, std::vector<Effect>& out);
     void on_resume(Peer& peer, control::Resume resume, Instant now, std::vector<Effect>& out);
-    void on_command(
-        const Peer& peer, control::JobCommand command, Instant now, std::vector<Effect>& out);
+    void on_command(Peer& peer, control::JobCommand command, Instant now, std::vector<Effect>& out);
     std::string no_such_job(const std::string& tenant, const std::string& run_id) const;
     control::JobCommandAnswer shown_jobs(
         const std::string& tenant, const std::string& run_id, Instant now) const;

@@ -8,7 +8,8 @@
 #include <limits>
 #include <utility>
 
-/// Commands of `ddprunctl` from any machine: the connection has one command and one answer.
+/// Commands of `ddprunctl` from any machine: the connection has one command and one answer, after
+/// which it is closed. That to a command for workers follows when their agents have answered.
 namespace ddprun::coordinator {
 namespace commands {
 namespace {
@@ -25,8 +26,9 @@ constexpr std::size_t most_named = 5;
 }  // namespace commands
 
 void Coordinator::on_command(
-    const Peer& peer, control::JobCommand command, Instant now, std::vector<Effect>& out) {
+    Peer& peer, control::JobCommand command, Instant now, std::vector<Effect>& out) {
     using namespace commands;
+    peer.has_commanded = true;
     const auto connected = peer.connected;
     const auto connection = connected.connection;
     const auto by = sender_text(connected.peer_addr, command.by);
@@ -43,10 +45,14 @@ void Coordinator::on_command(
         out.push_back(Send{connection, shown_jobs(connected.tenant, command.run_id, now)});
     } else {
         const auto newest = newest_.find(JobName{connected.tenant, command.run_id});
-        if (newest == newest_.end())
+        if (newest == newest_.end()) {
             refuse(Outcome::no_such_job, no_such_job(connected.tenant, command.run_id));
-        else
+        } else {
+            const bool is_closed_by_job = is_for_workers(command.what);
+            if (is_closed_by_job) peer.job = newest->second;
             pass(newest->second, Job::Commanded{connection, std::move(command), by}, now, out);
+            if (is_closed_by_job) return;
+        }
     }
     out.push_back(Close{connection, "a command was answered"});
 }

@@ -12,6 +12,7 @@
 #include "rendezvous/coordinator/recovering.hpp"
 #include "rendezvous/coordinator/running.hpp"
 #include "rendezvous/coordinator/standby.hpp"
+#include "rendezvous/coordinator/worker_orders.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -41,6 +42,8 @@ void on_received(JobStep& step, Job::Received received) {
 }
 
 void on_connection_ended(JobStep& step, const Job::Dropped& dropped) {
+    step.has_changed = false;
+    if (drop_command(step.job, dropped.connection)) return;
     auto* member = step.job.members.find(dropped.nonce);
     step.has_changed = member != nullptr && member->speaks_through(dropped.connection);
     if (step.has_changed) on_dropped(step, *member);
@@ -53,6 +56,7 @@ void on_dissolved(JobStep& step, const Job::Dissolved& dissolved) {
 }
 
 void on_deadline(JobStep& step) {
+    end_orders_if_due(step);
     if (!step.job.is<Recovering>()) feed_silence(step, Silence::DeadlinePassed{});
     refill_budget_if_due(step);
     end_holds_if_due(step);
@@ -186,7 +190,8 @@ std::optional<Instant> Job::next_deadline() const {
     // No node is lost while the job recovers.
     if (const auto* recovering = std::get_if<Recovering>(&data_.state))
         return earliest(recovering->ends_at, data_.deserted_until);
-    if (is_settled()) return std::get<Over>(data_.state).forget_at;
+    const auto of_orders = next_order_deadline(data_);
+    if (is_settled()) return earliest(std::get<Over>(data_.state).forget_at, of_orders);
     const auto own = std::visit(
         Overloaded{
             [](const Forming& forming) -> std::optional<Instant> {
@@ -198,7 +203,7 @@ std::optional<Instant> Job::next_deadline() const {
         },
         data_.state);
     const auto of_nodes = earliest(data_.silence.next_deadline(), data_.holds.ends_at);
-    return earliest(own, earliest(of_nodes, data_.deserted_until));
+    return earliest(earliest(own, of_orders), earliest(of_nodes, data_.deserted_until));
 }
 
 bool Job::is_forgettable(Instant now) const {

@@ -51,7 +51,7 @@ public:
         Nonce nonce;
         control::AgentMessage message;
     };
-    /// This connection of a member ended.
+    /// This connection of a member, or of a command that waits for agents, ended.
     struct Dropped {
         ConnectionId connection;
         Nonce nonce;

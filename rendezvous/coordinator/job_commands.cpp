@@ -8,6 +8,7 @@
 #include "rendezvous/coordinator/ending.hpp"
 #include "rendezvous/coordinator/node_drain.hpp"
 #include "rendezvous/coordinator/resize.hpp"
+#include "rendezvous/coordinator/worker_orders.hpp"
 
 #include <signal.h>
 
@@ -21,14 +22,7 @@ namespace {
 using Outcome = control::JobCommandAnswer::Outcome;
 
 void answer(JobStep& step, const JobCommanded& commanded, Outcome outcome, std::string text) {
-    step.out.push_back(Commanded{
-        step.job.identity.run_id,
-        control::describe(commanded.command),
-        commanded.by,
-        outcome,
-        text});
-    step.out.push_back(
-        Send{commanded.connection, control::JobCommandAnswer{outcome, std::move(text)}});
+    answer_command(step, commanded, {outcome, std::move(text)});
 }
 
 /// Why the job cannot be stopped like this; empty when it can.
@@ -98,9 +92,30 @@ void on_commanded(JobStep& step, const JobCommanded& commanded) {
         case What::drain: return job_commands::drain(step, commanded);
         case What::undrain: return job_commands::undrain(step, commanded);
         case What::resize: return job_commands::resize(step, commanded);
+        case What::signal:
+        case What::stacks: return begin_orders(step, commanded);
         case What::show: break;
     }
     contradiction("a command that changes nothing is for no job", __FILE__, __LINE__);
+}
+
+void answer_command(
+    JobStep& step, const JobCommanded& commanded, control::JobCommandAnswer answer) {
+    step.out.push_back(Commanded{
+        step.job.identity.run_id,
+        control::describe(commanded.command),
+        commanded.by,
+        answer.outcome,
+        answer.text});
+    step.out.push_back(Send{commanded.connection, std::move(answer)});
+}
+
+void close_command(JobStep& step, const JobCommanded& commanded) {
+    step.out.push_back(Close{commanded.connection, "a command was answered"});
+}
+
+bool is_for_workers(control::JobCommand::What what) {
+    return what == control::JobCommand::What::signal || what == control::JobCommand::What::stacks;
 }
 
 std::string sender_text(const std::string& address, const std::string& stated) {

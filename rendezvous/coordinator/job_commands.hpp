@@ -11,16 +11,15 @@
 /// has proved the secret of the job's tenant.
 namespace ddprun::coordinator {
 
-/// A command for this job that changes it: stop, drain, undrain or resize.
-struct JobCommanded {
-    ConnectionId connection;
-    control::JobCommand command;
-    /// The sender, for the log and for the job's causes (`sender_text`).
-    std::string by;
-};
-
-/// Performs the command, answers on the connection, and reports the command for the log.
+/// Performs the command, answers on the connection, and reports the command for the log. A command
+/// that agents perform is answered when they have answered (worker_orders.hpp).
 void on_commanded(JobStep& step, const JobCommanded& commanded);
+
+void answer_command(JobStep& step, const JobCommanded& commanded, control::JobCommandAnswer answer);
+/// Ends the connection of a command that agents perform. That of any other command is closed by the
+/// coordinator.
+void close_command(JobStep& step, const JobCommanded& commanded);
+bool is_for_workers(control::JobCommand::What what);
 
 /// "ddprunctl at 10.0.0.5 (stated: alice@login1)". The stated name is clear text of the caller: it
 /// is made printable and cut.

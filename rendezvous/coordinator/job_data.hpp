@@ -8,6 +8,7 @@
 #include "rendezvous/coordinator/host_record.hpp"
 #include "rendezvous/coordinator/ledger.hpp"
 #include "rendezvous/coordinator/membership.hpp"
+#include "rendezvous/coordinator/open_command.hpp"
 #include "rendezvous/coordinator/restart_budget.hpp"
 #include "rendezvous/coordinator/round.hpp"
 #include "rendezvous/coordinator/save_agreement.hpp"
@@ -18,6 +19,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <optional>
 #include <set>
@@ -243,6 +245,10 @@ struct JobData {
     Timeline timeline;
     /// When the job is forgotten; set while no node keeps it.
     std::optional<Instant> deserted_until;
+    /// Commands that wait for agents, in the order in which they came; and the id of the last order
+    /// to an agent.
+    std::list<OpenCommand> commands;
+    std::uint64_t last_order = 0;
     std::uint64_t hang_count = 0;
     /// The number of messages that are about other rounds or do not fit the sender's state.
     std::uint64_t stale_count = 0;

@@ -12,6 +12,7 @@
 #include "rendezvous/coordinator/resize.hpp"
 #include "rendezvous/coordinator/running.hpp"
 #include "rendezvous/coordinator/store_waits.hpp"
+#include "rendezvous/coordinator/worker_orders.hpp"
 
 #include <signal.h>
 
@@ -121,6 +122,7 @@ void on_message(JobStep& step, Member& member, control::AgentMessage message) {
             [&](const control::Drain& drain) { on_drain(step, member, drain); },
             [&](const control::Undrain& undrain) { on_undrain(step, member, undrain); },
             [&](const control::Resize& resize) { on_resize(step, member, resize); },
+            [&](const control::WorkerAnswer& answer) { on_worker_answer(step, member, answer); },
         },
         message);
 }

@@ -112,8 +112,20 @@ private:
             case 13: return say(control::Undrain{1, {node_name()}, "fuzz"});
             case 14: return command();
             case 15: return say(control::Resize{1, range(), "fuzz"});
-            default: return;
+            default: return say(worker_answer());
         }
+    }
+
+    /// Some are answers to orders.
+    control::WorkerAnswer worker_answer() {
+        using What = control::WorkerOrder::What;
+        control::WorkerAnswer answer{static_cast<std::uint64_t>(1 + bytes_.one_of(8))};
+        answer.what = bytes_.coin() ? What::signal : What::stack;
+        answer.ranks.first = bytes_.one_of(4);
+        answer.ranks.last = answer.ranks.first + bytes_.one_of(2);
+        answer.is_done = bytes_.coin();
+        if (answer.what == What::stack) answer.stack = control::RankStack{answer.ranks.first};
+        return answer;
     }
 
     control::NodeRange range() {
@@ -130,11 +142,12 @@ private:
         Coordinator::Connected connected{id, "10.0.0.7", "10.0.0.7:5", "10.0.0.9", "10.0.0.7"};
         connected.has_proved_secret = bytes_.one_of(8) != 7;
         post(std::move(connected));
-        const auto what = static_cast<control::JobCommand::What>(bytes_.one_of(5));
+        const auto what = static_cast<control::JobCommand::What>(bytes_.one_of(7));
         control::JobCommand command{what, bytes_.coin() ? "job" : "", {node_name()}};
         command.is_forced = bytes_.coin();
         if (bytes_.coin()) command.grace = age();
         if (what == control::JobCommand::What::resize) command.range = range();
+        if (what == control::JobCommand::What::signal) command.signal = SIGUSR1;
         post(Coordinator::Received{id, std::move(command)});
     }
 

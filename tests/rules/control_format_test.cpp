@@ -108,11 +108,13 @@ std::vector<std::string> forgotten_members() {
     const auto header = without_comments(
         text_of("rendezvous/control/terms.hpp") + text_of("rendezvous/control/causes.hpp") +
         text_of("rendezvous/control/message.hpp") + text_of("rendezvous/control/command.hpp") +
-        text_of("rendezvous/control/job_command.hpp"));
+        text_of("rendezvous/control/job_command.hpp") +
+        text_of("rendezvous/control/worker_order.hpp"));
     const auto definitions = without_comments(
         text_of("rendezvous/control/fields.hpp") +
         text_of("rendezvous/control/command_fields.hpp") +
-        text_of("rendezvous/control/job_command_fields.hpp"));
+        text_of("rendezvous/control/job_command_fields.hpp") +
+        text_of("rendezvous/control/worker_order_fields.hpp"));
     const std::regex declaration{R"(\n    [\w:]+(?:<[\w:<>]+>)? (\w+)(?: = [^;]*|\{[^;]*\})?;)"};
     const std::regex beginning{R"(struct (\w+) \{)"};
     std::vector<std::string> forgotten;

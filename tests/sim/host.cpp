@@ -230,6 +230,7 @@ void Host::perform(Agent::Effect& effect) {
             [](const agent::WorkerGroup::SignalLeftovers&) {},
             [](agent::WorkerGroup::KillLeftovers) {},
             [](const Agent::CleanUpRound&) {},
+            [](const Agent::PerformOrder&) {},
             // No store of this world reports a wait.
             [](const Agent::FindStoreClients&) {},
             [](const Agent::NoteWaiting&) {},

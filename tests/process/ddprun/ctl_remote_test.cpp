@@ -42,12 +42,13 @@ public:
         endpoint = "127.0.0.1:" + std::to_string(daemon_.wait_for_number("port="));
     }
 
-    Running node(const TempDir& dir, const Words& options) const {
+    Running node(
+        const TempDir& dir, const Words& options, const std::string& script = teller) const {
         const Words own{
             "--rdzv-backend=c10d",
             "--rdzv-endpoint=" + endpoint,
             "--rdzv-conf=last_call_timeout=2,is_host=0"};
-        return start_job(dir, own + options, teller);
+        return start_job(dir, own + options, script);
     }
     std::uint16_t port() const {
         return static_cast<std::uint16_t>(std::stoi(endpoint.substr(endpoint.find(':') + 1)));
@@ -168,6 +169,95 @@ TEST_CASE("a command without the job's secret does nothing, and says what to giv
 
     CHECK(remote(dir, stop, line_of('P')).code == 0);
     CHECK(a.wait_for_code() == 143);
+}
+
+TEST_CASE("workers of all nodes get a signal of another machine, and what they do is shown") {
+    const TempDir dir;
+    const auto file = secret_file(dir, "secret", 'P');
+    Server server{{"--secret-file=" + file}};
+    const auto id = fresh_id();
+    const std::string counter =
+        "trap 'echo $RANK got USR1' USR1\n"
+        "mkfifo \"$0.$$\" && exec 3<>\"$0.$$\"\n"
+        "echo world $WORLD_SIZE rank $RANK\n"
+        "while :; do read -r line <&3; done";
+    const std::string sleeper = "echo world $WORLD_SIZE rank $RANK\nexec sleep 1000";
+    const Words options{"--rdzv-id=" + id, "--nnodes=2", "--rdzv-secret-file=" + file};
+    auto a = server.node(dir, options + Words{"--nproc-per-node=2"}, counter);
+    auto b = server.node(dir, options, sleeper);
+    a.wait_for_line("world 3 rank");
+    a.wait_for_line("world 3 rank");
+    b.wait_for_line("world 3 rank");
+    const bool is_first = contains(a.out(), "rank 0");
+    const std::string ranks = is_first ? "0-1" : "1-2";
+    const std::string sleeping = is_first ? "2" : "0";
+    const Words there{"--rdzv-endpoint=" + server.endpoint};
+
+    for (const auto& words :
+         {Words{"signal", id, "USR1", "--ranks=" + ranks}, Words{"stacks", id}}) {
+        const auto wrong = remote(dir, words + there, line_of('O'));
+        CHECK(wrong.code == 4);
+        CHECK(contains(wrong.err, "does not accept the secret of DDPRUN_SECRET"));
+    }
+    const auto signal =
+        remote(dir, Words{"signal", id, "USR1", "--ranks=" + ranks} + there, line_of('P'));
+    CHECK(signal.code == 0);
+    CHECK(contains(
+        signal.out,
+        id + ": SIGUSR1 to ranks " + std::string(1, ranks[0]) + " to " + ranks[2] + " on "));
+    a.wait_for_line("got USR1");
+    a.wait_for_line("got USR1");
+    a.wait_for_line("command.obeyed.*signal_workers SIGUSR1.*ddprunctl at.*alice@");
+
+    Json seen;
+    CHECK(holds_within(fact_timeout, [&] {
+        const auto stacks =
+            remote(dir, Words{"stacks", id, "--ranks=" + sleeping, "--json"} + there, line_of('P'));
+        if (stacks.code != 0) return false;
+        seen = Json::parse(stacks.out);
+        return seen.size() == 1 && seen[0]["site"] == "clock_nanosleep(2)";
+    }));
+    INFO(seen.dump());
+    CHECK(std::to_string(seen[0]["rank"].get<int>()) == sleeping);
+    CHECK(contains(seen[0]["stacks"], "no Python interpreter"));
+    const auto all = remote(dir, Words{"stacks", id} + there, line_of('P'));
+    INFO(all.err);
+    CHECK(all.code == 0);
+    for (const std::string rank : {"0", "1", "2"})
+        CHECK(contains(all.out, "rank " + rank + ", pid "));
+    const auto none = remote(dir, Words{"stacks", id, "--ranks=3"} + there, line_of('P'));
+    CHECK(none.code == 1);
+    CHECK(contains(none.err, "there is no rank 3: the job has ranks 0 to 2"));
+    server.daemon().wait_for_line("command.obeyed.*command=\"signal job=" + id + " SIGUSR1");
+    server.daemon().wait_for_line("command.obeyed.*command=\"stacks job=" + id);
+
+    CHECK(remote(dir, Words{"stop", id} + there, line_of('P')).code == 0);
+    CHECK(a.wait_for_code() == 143);
+    CHECK(b.wait_for_code() == 143);
+    // The refused signals have reached no worker: each has had one.
+    const auto& out = a.out();
+    const auto first = out.find("got USR1");
+    const auto second = out.find("got USR1", first + 1);
+    CHECK(out.find("got USR1", second + 1) == out.npos);
+    CHECK_FALSE(contains(b.out(), "got"));
+}
+
+TEST_CASE("an agent that is stopped has not answered a command of another machine") {
+    const TempDir dir;
+    const auto file = secret_file(dir, "secret", 'P');
+    const Server server{{"--secret-file=" + file}};
+    const auto id = fresh_id();
+    auto a = server.node(dir, {"--rdzv-id=" + id, "--nnodes=1:2", "--rdzv-secret-file=" + file});
+    a.wait_for_line("world 1 round 0");
+    REQUIRE(::kill(agent_of(a), SIGSTOP) == 0);
+    const auto signal =
+        remote(dir, {"signal", id, "USR2", "--rdzv-endpoint=" + server.endpoint}, line_of('P'));
+    CHECK(::kill(agent_of(a), SIGCONT) == 0);
+    CHECK(signal.code == 5);
+    CHECK(contains(signal.err, "the agent has not answered within 8 s, and may still do it"));
+    // It does it now, and the signal ends the worker.
+    a.wait_for_line("worker.exited.*SIGUSR2");
+    CHECK(a.wait_for_code() != 0);
 }
 
 TEST_CASE("a server without a secret performs no command of another machine") {

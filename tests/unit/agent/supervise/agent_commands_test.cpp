@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/command/decision.hpp"
 #include "agent/supervise/agent.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/control/versions.hpp"
 #include "tests/unit/agent/supervise/story.hpp"
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -294,4 +296,104 @@ TEST_CASE("where ranks save before a node is taken away, they do before it is dr
     story.has_no_leftovers();
     story.pass(1s);
     CHECK(story.report().exit_code == 85);
+}
+
+namespace {
+
+using Order = ctl::WorkerOrder;
+
+Order an_order(std::uint64_t id, Order::What what, int round = 0) {
+    Order order{id, round, what, 0, {0, 0}, "ddprunctl at 10.0.0.5"};
+    if (what == Order::What::signal) order.signal = SIGUSR1;
+    return order;
+}
+
+}  // namespace
+
+TEST_CASE("an order of the server is performed as a command here, and answered once") {
+    Story story(a_config(2));
+    run_workers(story);
+    const auto signal = an_order(7, Order::What::signal);
+    story.hears(signal);
+    CHECK(story.asked() == Effects{A::PerformOrder{story.link, signal}});
+    story.is(A::OrderPerformed{story.link, 7, ctl::CommandDone{"SIGUSR1 to rank 0 on here"}});
+    CHECK(
+        story.asked() ==
+        Effects{A::Send{
+            story.link,
+            ctl::WorkerAnswer{7, Order::What::signal, {0, 0}, true, "SIGUSR1 to rank 0 on here"}}});
+    story.is(A::OrderPerformed{story.link, 7, ctl::CommandDone{"again"}});
+    CHECK(story.said<ctl::WorkerAnswer>().empty());
+
+    const ctl::RankStack stack{0, 4711, "busy"};
+    story.hears(an_order(8, Order::What::stack));
+    story.is(A::OrderPerformed{story.link, 8, stack});
+    CHECK(
+        story.said<ctl::WorkerAnswer>() ==
+        std::vector{ctl::WorkerAnswer{8, Order::What::stack, {0, 0}, true, "", stack}});
+    story.hears(an_order(9, Order::What::stack));
+    story.is(A::OrderPerformed{
+        story.link,
+        9,
+        ctl::CommandRefused{ctl::CommandRefused::Why::not_possible, "rank 0 has ended"}});
+    REQUIRE(story.said<ctl::WorkerAnswer>().size() == 2);
+    CHECK_FALSE(story.said<ctl::WorkerAnswer>().back().is_done);
+    CHECK(story.said<ctl::WorkerAnswer>().back().text == "rank 0 has ended");
+}
+
+TEST_CASE("an order for another round is not performed, and its sender learns why") {
+    Story story(a_config(2));
+    run_workers(story);
+    story.hears(an_order(7, Order::What::signal, 3));
+    CHECK(story.asked_for<A::PerformOrder>().empty());
+    CHECK(
+        story.said<ctl::WorkerAnswer>() ==
+        std::vector{ctl::WorkerAnswer{
+            7, Order::What::signal, {0, 0}, false, "no worker of round 3 runs on this node now"}});
+    story.hears(a_stop());
+    story.all_exit(by_sigterm);
+    story.has_no_leftovers();
+    story.hears(an_order(8, Order::What::signal));
+    CHECK(story.asked_for<A::PerformOrder>().empty());
+    CHECK(story.said<ctl::WorkerAnswer>().back().id == 8);
+}
+
+TEST_CASE("an order of an earlier connection is not answered on the next one") {
+    Story story(a_config(2));
+    run_workers(story);
+    story.hears(an_order(7, Order::What::stack));
+    const int before = story.link;
+    story.loses_server();
+    if (story.asked_for<A::Connect>().empty()) story.pass(1s);
+    story.gets_through();
+    story.hears(ctl::Resumed{});
+    story.asked();
+    // The next server begins with the same ids.
+    story.hears(an_order(7, Order::What::stack));
+    CHECK(story.asked_for<A::PerformOrder>().size() == 1);
+    story.is(A::OrderPerformed{before, 7, ctl::RankStack{}});
+    CHECK(story.said<ctl::WorkerAnswer>().empty());
+    story.is(A::OrderPerformed{story.link, 7, ctl::RankStack{}});
+    CHECK(story.said<ctl::WorkerAnswer>().size() == 1);
+}
+
+TEST_CASE("an agent looks at so many workers at the same time and no more, and still signals") {
+    Story story(a_config(2));
+    run_workers(story);
+    for (std::uint64_t id = 1; id <= limits::max_open_looks; ++id)
+        story.hears(an_order(id, Order::What::stack));
+    CHECK(story.asked_for<A::PerformOrder>().size() == limits::max_open_looks);
+    // An order that comes twice is one.
+    story.hears(an_order(1, Order::What::stack));
+    story.asked();
+    story.hears(an_order(100, Order::What::stack));
+    CHECK(story.asked_for<A::PerformOrder>().empty());
+    CHECK(
+        story.said<ctl::WorkerAnswer>().back().text ==
+        "the agent is looking at 64 workers already");
+    story.hears(an_order(101, Order::What::signal));
+    CHECK(story.asked_for<A::PerformOrder>().size() == 1);
+    story.is(A::OrderPerformed{story.link, 1, ctl::RankStack{}});
+    story.hears(an_order(102, Order::What::stack));
+    CHECK(story.asked_for<A::PerformOrder>().size() == 2);
 }

@@ -69,6 +69,20 @@ TEST_CASE("a command for a server has what was given, and the sender's name") {
                                                          by,
                                                          control::NodeRange{2, 4, 1}});
     CHECK(
+        command_of(control::SignalWorkers{10, 4, 7}) == Command{
+                                                            Command::What::signal,
+                                                            "run",
+                                                            {},
+                                                            false,
+                                                            std::nullopt,
+                                                            by,
+                                                            std::nullopt,
+                                                            10,
+                                                            control::RankRange{4, 7}});
+    CHECK(command_of(control::SignalWorkers{10}).ranks == std::nullopt);
+    CHECK(command_of(ShowStacks{RankRange{4, 7}}).what == Command::What::stacks);
+    CHECK(command_of(ShowStacks{RankRange{4, 7}}).ranks == RankRange{4, 7});
+    CHECK(
         command_of(ShowJob{}) == Command{Command::What::show, "run", {}, false, std::nullopt, by});
 }
 
@@ -78,12 +92,14 @@ TEST_CASE("each answer of a server to a command has its exit code and one line")
     CHECK(outcome_of({Out::not_possible, "is\nover"}, "run") == Outcome{1, "run: is over"});
     CHECK(outcome_of({Out::no_such_job, "no job"}, "run") == Outcome{3, "no job"});
     CHECK(outcome_of({Out::not_allowed, "no secret"}, "run") == Outcome{4, "no secret"});
+    CHECK(outcome_of({Out::not_answered, "silent"}, "run") == Outcome{5, "run: silent"});
     const auto code_of = [](control::ServerMessage message) {
         return std::get<Outcome>(answer_in(std::move(message), the_server)).exit_code;
     };
     CHECK(std::get<Answer>(answer_in(Answer{Out::done, "x"}, the_server)).text == "x");
     CHECK(code_of(control::ProtocolError{"unknown type"}) == 1);
     CHECK(code_of(control::Lost{}) == 5);
+    CHECK(code_of(control::RankReport{}) == 5);
 }
 
 TEST_CASE("a failed connection to a server says what to give instead") {

@@ -189,7 +189,7 @@ TEST_CASE("stacks are shown by rank, printable, with the reason where there are 
         "read\033 (loader.py:112)",
         "thread 4711: read(2) on /data/shard-17, state D",
         "main thread 4711\n  read (/home/me/loader.py:112)"};
-    const std::vector<RankView> ranks{
+    const std::vector<control::RankReport> ranks{
         {2, stack},
         {3, std::nullopt, "rank 3 has ended"},
         {4, control::RankStack{4, 4712, "busy"}}};

@@ -171,7 +171,7 @@ TEST_CASE("nodes that the server has are known from those that it has not") {
     CHECK(plan.cut_off.front().socket.pid == 10);
 }
 
-TEST_CASE("a signal is given to the node that has the rank, or to those that have workers") {
+TEST_CASE("a signal is given to the nodes that have its ranks, or to those that have workers") {
     const auto with_ranks = [](int pid, int first, int count) {
         auto agent = an_agent(pid, "a", "i1");
         agent.view->assignment.emplace();
@@ -185,17 +185,19 @@ TEST_CASE("a signal is given to the node that has the rank, or to those that hav
         with_ranks(10, 0, 4),
         with_ranks(11, 4, 4),
         with_ranks(12, largest, largest)};
-    const auto meant = [&](std::optional<int> rank) {
+    const auto meant = [&](int first, int last) {
         std::string pids;
-        for (const auto& agent : agents_to_signal(agents, rank))
+        for (const auto& agent : agents_to_signal(agents, control::RankRange{first, last}))
             pids += std::to_string(agent.socket.pid) + ' ';
         return pids;
     };
-    CHECK(meant(std::nullopt) == "10 11 12 ");
-    CHECK(meant(3) == "10 ");
-    CHECK(meant(4) == "11 ");
-    CHECK(meant(8) == "10 ");
-    CHECK(meant(largest) == "12 ");
+    CHECK(agents_to_signal(agents, std::nullopt).size() == 3);
+    CHECK(meant(3, 3) == "10 ");
+    CHECK(meant(4, 4) == "11 ");
+    CHECK(meant(3, 4) == "10 11 ");
+    CHECK(meant(0, largest) == "10 11 12 ");
+    CHECK(meant(8, 9) == "10 ");
+    CHECK(meant(largest, largest) == "12 ");
     CHECK(agents_to_signal({an_agent(9, "a", "")}, std::nullopt).size() == 1);
 }
 

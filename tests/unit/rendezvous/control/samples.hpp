@@ -92,6 +92,16 @@ inline Cause a_cause() {
     return {Cause::Kind::cancelled, "SIGINT on node1", "node1", 4, 2, a_failure()};
 }
 
+inline RankStack a_stack() {
+    return {
+        3,
+        4711,
+        "blocked",
+        "read_batch (loader.py:112)",
+        "thread 4711: read(2) on /data/shard-17, state S (pipe_read)",
+        "main thread 4711\n  read_batch (/home/me/loader.py:112)"};
+}
+
 inline std::vector<AgentMessage> agent_messages() {
     Join bare = a_join();
     bare.incarnation.reset();
@@ -148,6 +158,9 @@ inline std::vector<AgentMessage> agent_messages() {
         Undrain{8, {"node5"}, "ddprunctl"},
         Resize{9, {2, 4, 1, 2}, "ddprunctl"},
         Resize{},
+        WorkerAnswer{7, WorkerOrder::What::stack, {3, 3}, true, "seen", a_stack()},
+        WorkerAnswer{8, WorkerOrder::What::signal, {4, 7}, false, "no worker runs"},
+        WorkerAnswer{},
         Drain{},
         JobCommand{
             JobCommand::What::drain,
@@ -156,7 +169,9 @@ inline std::vector<AgentMessage> agent_messages() {
             true,
             std::chrono::milliseconds{1500},
             "alice@login1",
-            NodeRange{2, 4, 3, 2}},
+            NodeRange{2, 4, 3, 2},
+            10,
+            RankRange{4, 7}},
         JobCommand{},
         JobCommand{JobCommand::What::stop, "llama7b"},
         JobCommand{JobCommand::What::undrain, "llama7b", {"node5"}},
@@ -192,6 +207,11 @@ inline std::vector<ServerMessage> server_messages() {
         NoticeOver{"4 of 4 ranks saved step 12"},
         DrainAnswer{7, true, "node5 leaves"},
         DrainOrder{"drained by ddprunctl"},
+        WorkerOrder{
+            18'446'744'073'709'551'615ULL, 7, WorkerOrder::What::signal, 10, {4, 7}, "ddprunctl"},
+        WorkerOrder{8, 7, WorkerOrder::What::stack, 0, {3, 3}},
+        RankReport{3, a_stack(), "in part"},
+        RankReport{3, std::nullopt, "rank 3 has ended"},
         HangFound{7, "the job hangs", {"rank 2  blocked", "next  report only"}, {2}},
         HangFound{},
         JobResult{
@@ -224,6 +244,7 @@ inline std::vector<ServerMessage> server_messages() {
         JobCommandAnswer{JobCommandAnswer::Outcome::not_possible, "the job is over"},
         JobCommandAnswer{JobCommandAnswer::Outcome::not_allowed, "no secret"},
         JobCommandAnswer{JobCommandAnswer::Outcome::no_such_job, "no job 'x'"},
+        JobCommandAnswer{JobCommandAnswer::Outcome::not_answered, "one agent has not answered"},
         ProtocolError{"what?"},
         HeartbeatAck{5},
         Refused{"never", std::nullopt},
@@ -235,7 +256,7 @@ inline std::vector<Command> commands() {
     return {
         ShowNode{},
         StopJob{std::chrono::milliseconds{1500}},
-        SignalWorkers{64, 2'147'483'647},
+        SignalWorkers{64, 4, 2'147'483'647},
         ShowStack{3},
         DrainNodes{{"node5", "3"}, true},
         UndrainNodes{{"node5"}},
@@ -267,13 +288,7 @@ inline std::vector<CommandReply> command_replies() {
     bare.state = "joining";
     return {
         view,
-        RankStack{
-            3,
-            4711,
-            "blocked",
-            "read_batch (loader.py:112)",
-            "thread 4711: read(2) on /data/shard-17, state S (pipe_read)",
-            "main thread 4711\n  read_batch (/home/me/loader.py:112)"},
+        a_stack(),
         CommandDone{"its workers have 30 s to end"},
         CommandRefused{CommandRefused::Why::not_allowed, "of another user"},
         RankStack{0, 1, "unknown"},

@@ -110,7 +110,14 @@ TEST_CASE("a drain of another machine is performed as one that an agent forwards
 
 TEST_CASE("a command without a proved secret does nothing, whatever it is") {
     auto job = job_of("1", "a");
-    for (const auto what : {What::show, What::stop, What::drain, What::undrain, What::resize}) {
+    for (const auto what :
+         {What::show,
+          What::stop,
+          What::drain,
+          What::undrain,
+          What::resize,
+          What::signal,
+          What::stacks}) {
         const auto text = answer_to(job, a_job_command(what, {"a"}), false);
         CHECK(text.starts_with("not_allowed \"this server has no secret"));
         CHECK(text.find("--rdzv-secret-file or DDPRUN_SECRET") != text.npos);
@@ -127,7 +134,14 @@ TEST_CASE("for a caller of one tenant the jobs of another do not exist") {
     server.is_of_tenant("ctl", "red");
     const std::string none =
         "no_such_job \"no job 'job' on this server; it has none that runs\" jobs=0";
-    for (const auto what : {What::show, What::stop, What::drain, What::undrain, What::resize})
+    for (const auto what :
+         {What::show,
+          What::stop,
+          What::drain,
+          What::undrain,
+          What::resize,
+          What::signal,
+          What::stacks})
         CHECK(answer_to(server, a_job_command(what, {"a"})) == none);
     CHECK(answer_to(server, {What::show}) == "done \"\" jobs=0");
 
