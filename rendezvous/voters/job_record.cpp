@@ -3,7 +3,6 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
-#include "rendezvous/control/escaped.hpp"
 
 namespace ddprun::voters {
 
@@ -13,9 +12,7 @@ bool is_same_renewal(const JobRecord& a, const JobRecord& b) {
 }
 
 std::string problem_of(const Leader& leader) {
-    for (const auto* text : {&leader.name, &leader.address})
-        if (text->empty() || !control::is_escaped_whole(*text, limits::max_name_bytes))
-            return "the leader's name and address";
+    if (!is_name(leader.name) || !is_name(leader.address)) return "the leader's name and address";
     return {};
 }
 

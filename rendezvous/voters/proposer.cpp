@@ -150,16 +150,15 @@ void Proposer::consider_promises(Instant now, Effects& out) {
     if (is_quorum([&](const Nonce& voter) { return has(Reply::given, voter); })) {
         if (found != nullptr) return apply(*found, now, out);
         // A quorum of outdated voters need not have one; the others may.
-        const bool is_awaited =
-            std::any_of(state.asked.begin(), state.asked.end(), [](const Asked& asked) {
-                return asked.reply == Reply::awaited;
-            });
-        if (!is_awaited) fail(Reason::no_record, out);
+        if (!is_any(state.asked, Reply::awaited)) fail(Reason::no_record, out);
         return;
     }
-    if (!is_quorum([&](const Nonce& voter) {
-            return has(Reply::given, voter) || has(Reply::awaited, voter);
-        }))
+    const bool is_possible = is_quorum(
+        [&](const Nonce& voter) { return has(Reply::given, voter) || has(Reply::awaited, voter); });
+    // One of which the answer is awaited may know newer voters. Those that refuse know them, too:
+    // the next ballot will get their promises.
+    if (!is_possible &&
+        (is_any(state.asked, Reply::refused) || !is_any(state.asked, Reply::awaited)))
         fail_without_quorum(state.asked, out);
 }
 
@@ -256,10 +255,13 @@ std::optional<Instant> Proposer::next_deadline() const {
     return std::nullopt;
 }
 
+bool Proposer::is_any(const AskedVoters& asked, Reply reply) {
+    return std::any_of(
+        asked.begin(), asked.end(), [&](const Asked& one) { return one.reply == reply; });
+}
+
 void Proposer::fail_without_quorum(const AskedVoters& asked, Effects& out) {
-    const bool is_refused = std::any_of(
-        asked.begin(), asked.end(), [](const Asked& one) { return one.reply == Reply::refused; });
-    fail(is_refused ? Reason::lost_race : Reason::no_majority, out);
+    fail(is_any(asked, Reply::refused) ? Reason::lost_race : Reason::no_majority, out);
 }
 
 void Proposer::fail(Reason reason, Effects& out) {

@@ -159,6 +159,7 @@ private:
     void consider_promises(Instant now, Effects& out);
     void consider_acceptances(Effects& out);
     void apply(const Vote& found, Instant now, Effects& out);
+    static bool is_any(const AskedVoters& asked, Reply reply);
     void fail_without_quorum(const AskedVoters& asked, Effects& out);
     void fail(Reason reason, Effects& out);
 

@@ -20,16 +20,17 @@ VoterSet finished(const VoterSet& set) {
     return {set.version + 1, set.voters, {}};
 }
 
+bool is_name(const std::string& text) {
+    return !text.empty() && control::escaped(text, limits::max_name_bytes) == text;
+}
+
 std::string problem_of(const std::vector<VoterPlace>& places) {
     if (places.empty() || places.size() > limits::max_voters)
         return "1 to " + std::to_string(limits::max_voters) + " voters";
     std::set<Nonce> nonces;
     for (const auto& place : places) {
         if (!nonces.insert(place.nonce).second) return "a voter comes twice";
-        // Every voter must have the same record, so an address must not change when it is written.
-        if (place.address.empty() ||
-            !control::is_escaped_whole(place.address, limits::max_name_bytes))
-            return "the address of a voter";
+        if (!is_name(place.address)) return "the address of a voter";
     }
     return {};
 }

@@ -61,6 +61,9 @@ VoterSet jointly(const VoterSet& set, std::vector<VoterPlace> voters);
 /// The second step. Requires: a change is in progress, and its first step is chosen.
 VoterSet finished(const VoterSet& set);
 
+/// Whether it may be a name or an address in a record: every voter must have the same record, so
+/// it must not change when it is written.
+bool is_name(const std::string& text);
 /// Why these cannot be voters; empty: they can.
 std::string problem_of(const std::vector<VoterPlace>& places);
 std::string problem_of(const VoterSet& set);
