@@ -13,8 +13,7 @@ namespace {
 Verdict take(
     const Take& wanted, const Reading& reading, const Nonce& process, std::uint64_t counter) {
     auto next = reading.record;
-    // One's own leadership is one that has ended by this process's clock, or an attempt to get it
-    // whose answer was lost.
+    // Its own leadership has ended by its clock, or is an attempt whose answer was lost.
     const bool is_free = !next.leader || next.is_led_by(process) || reading.age >= next.ttl;
     if (!is_free) return {Outcome::held};
     const auto newest = std::max(next.epoch, wanted.known_epoch);

@@ -23,8 +23,8 @@ namespace ddprun::voters {
 /// decision.
 ///
 ///   idle       --Wanted-->             preparing  Send Prepare to all known voters
-///   preparing  --a promise-->          preparing  Send Prepare to voters of whom it is the first
-///                                                 to have a record with them
+///   preparing  --a promise-->          preparing  Send Prepare to the voters in its record that
+///                                                 were not asked yet
 ///   preparing  --a quorum-->           accepting  Send Accept with the new value, or the old one
 ///   preparing  --a quorum has the
 ///                same, unchanged-->    idle       Decided

@@ -29,16 +29,15 @@ using std::chrono_literals::operator""ms;
 namespace {
 
 /// Each leadership lasts so long after its last renewal.
-constexpr Duration ttl = 2s;
-constexpr std::size_t most_places = 6;
+constexpr Duration model_ttl = 2s;
+constexpr std::size_t most_places = 5;
 
-/// What happened in the histories together: a check of nothing would not fail.
+/// What happened in all histories together.
 struct Counts {
     int elections = 0;
     int successions = 0;
     int renewals = 0;
     int changes = 0;
-    int crashes = 0;
 };
 
 /// Processes that lead, change the voters and crash at random, in a network that loses, delays,
@@ -46,7 +45,7 @@ struct Counts {
 class History {
 public:
     History(std::uint64_t seed, Counts& counts) : random_(seed), counts_(counts) {
-        const auto count = 3 + below(most_places - 2);
+        const auto count = 2 + below(most_places - 1);
         for (std::size_t place = 0; place < count; ++place)
             start(place, {});
         JobRecord record;
@@ -199,7 +198,7 @@ private:
     // ---- what processes do ----
 
     void act_later(std::size_t place) {
-        later(chance(60) ? between(100ms, 500ms) : between(500ms, 2s), [this, place] {
+        later(chance(50) ? between(50ms, 500ms) : between(500ms, 2s), [this, place] {
             act(place);
             act_later(place);
         });
@@ -208,14 +207,15 @@ private:
     void act(std::size_t place) {
         if (chance(3)) {
             // The next process at that place learns of the voters from any other one.
-            ++counts_.crashes;
             start(place, processes_[below(processes_.size())]->proposer.voters());
             return;
         }
         if (chance(4)) cut_off_until_[place] = now_ + between(300ms, 3s);
         auto& process = *processes_[place];
         const auto nonce = process.nonce;
-        event(place, nonce, Proposer::DeadlinePassed{});
+        const auto deadline = process.proposer.next_deadline();
+        if (deadline && clock_of(process) >= *deadline)
+            event(place, nonce, Proposer::DeadlinePassed{});
         if (process.is_busy) return;
         process.change = next_change(process);
         process.is_busy = true;
@@ -229,7 +229,7 @@ private:
         if (!leads) {
             // An end that it has only by its clock may be taken back by a renewal.
             if (process.epoch > 0 && kind < 20) return Renew{process.epoch};
-            if (kind < 90) return Take{"host", "there:1", ttl, process.known_epoch};
+            if (kind < 90) return Take{"host", "there:1", model_ttl, process.known_epoch};
             return Read{};
         }
         if (kind < 45) return Renew{process.epoch};
@@ -316,7 +316,7 @@ private:
     Random random_;
     Counts& counts_;
     At now_{};
-    At ends_at_ = 5s;
+    At ends_at_ = 4s;
     std::priority_queue<Entry> queue_;
     std::vector<std::function<void()>> events_;
     Nonce lineage_;
@@ -345,16 +345,10 @@ TEST_CASE("in random histories no two processes lead at once, and no change is l
         INFO("DDPRUN_SEED=", seed, " gives this again");
         REQUIRE(History(seed, counts).run() == "");
     }
-    MESSAGE(
-        counts.elections,
-        " ",
-        counts.successions,
-        " ",
-        counts.renewals,
-        " ",
-        counts.changes,
-        " ",
-        counts.crashes);
     if (is_replay) return;
-    CHECK(counts.elections > 2000);
+    // A check of nothing would not fail.
+    CHECK(counts.elections > 1000);
+    CHECK(counts.successions > 500);
+    CHECK(counts.renewals > 300);
+    CHECK(counts.changes > 100);
 }
