@@ -22,7 +22,7 @@ struct Leader {
 
 /// The value of the register: which process leads a job, and which ones vote about that.
 struct JobRecord {
-    /// Drawn when the record was created: tells two records of one job apart.
+    /// Drawn when the record was created: two records of one job have different ones.
     Nonce lineage;
     /// None: the last leader has stepped down, or there was none yet.
     std::optional<Leader> leader;

@@ -42,6 +42,7 @@ public:
     struct Config {
         /// The nonce of this process.
         Nonce process;
+        /// Requires: `is_name(job)`.
         std::string job;
         Nonce lineage;
         /// Voters of the job. They may be outdated, if one of them that is left knows newer ones.
