@@ -500,6 +500,15 @@ inline constexpr std::size_t max_etcd_members = 16;
 /// How jobs of one name have ended, as an elected server stores it: 24 KiB in base64, so that a
 /// Lease with it and with what Kubernetes adds is within `max_http_answer_bytes`.
 inline constexpr std::size_t max_end_record_bytes = 18 * 1024;
+/// Election by the job's own nodes: the processes that vote about one job, the jobs about which one
+/// process votes, the highest number of an epoch, a ballot or a change of the voters (a double has
+/// it exactly, as other readers of JSON need), one line of the protocol, and the time for one
+/// operation.
+inline constexpr std::size_t max_voters = 5;
+inline constexpr std::size_t max_voted_jobs = 1'000;
+inline constexpr std::uint64_t max_voted_number = 1ULL << 53U;
+inline constexpr std::size_t max_vote_line_bytes = 64 * 1024;
+inline constexpr Duration vote_timeout = 2s;
 /// A node may state an epoch that is at most this far ahead, so that it cannot use up all epochs.
 inline constexpr std::uint64_t max_epochs_ahead = 1'000'000'000;
 

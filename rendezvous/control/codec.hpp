@@ -10,8 +10,8 @@
 #include <string_view>
 
 /// Encodes control messages as frames: a u32 big-endian length and one JSON object (FORMAT.md),
-/// whose fields are in fields.hpp. nlohmann/json stays inside codec.cpp and escaped.cpp. Pure: no
-/// sockets, safe on any thread.
+/// whose fields are in fields.hpp. nlohmann/json stays inside codec.cpp (json_fields.hpp) and
+/// escaped.cpp. Pure: no sockets, safe on any thread.
 namespace ddprun::control {
 
 /// The first bytes from the agent; the server answers with a Hello frame.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/control/field_kinds.hpp"
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/control/text.hpp"
 
@@ -10,50 +11,13 @@
 #include <cstdint>
 #include <limits>
 #include <string_view>
-#include <type_traits>
 
 /// The one definition of every control message: `fields(io, message)` names each field once, in the
 /// order on the wire. Where that name differs from the member's, the member was renamed later, and
 /// the protocol keeps the old name. The codec's writer, its reader and the test of FORMAT.md all
-/// call it. A new field needs a line here and a row in FORMAT.md.
-///
-/// An `io` has `static constexpr bool is_reader` and two calls:
-///
-///   io("name", value, kind)            always there
-///   io.optional("name", value, kind)   left out of the frame while `is_absent(value)`
-///
-/// `kind` adds what the type of `value` does not say: bounds of numbers and lists, and whether text
-/// is an identifier or for display. Flags, lengths of time, nonces, enumerators, counters
-/// (std::uint64_t) and parts with fields of their own need none.
+/// call it. A new field needs a line here and a row in FORMAT.md. What an `io` is, and the kinds of
+/// values: field_kinds.hpp.
 namespace ddprun::control {
-
-/// Adds nothing to the type.
-struct Plain {};
-
-/// An integer between two bounds, both included.
-struct Whole {
-    std::int64_t least = 0;
-    std::int64_t most = 0;
-    std::int64_t multiple_of = 1;
-};
-
-/// An identifier of at most `limits::max_name_bytes`.
-struct Name {
-    std::size_t least_bytes = 0;
-};
-
-/// Text for display. All such text of one message together has at most
-/// `limits::max_free_text_bytes`.
-struct Text {};
-
-template <class Element = Plain>
-struct List {
-    std::size_t most = 0;
-    Element element = {};
-};
-template <class Element>
-List(std::size_t, Element) -> List<Element>;
-List(std::size_t)->List<>;
 
 inline constexpr std::int64_t biggest_int = std::numeric_limits<std::int32_t>::max();
 inline constexpr Whole any_count{0, biggest_int};
@@ -74,28 +38,6 @@ inline constexpr Whole open_port{1, 65'535};
 inline constexpr Name not_empty{1};
 inline constexpr std::size_t most_neighbours = 16;
 inline constexpr std::size_t most_versions = 64;
-
-/// `T` for a reader, which changes the message, otherwise `const T`.
-template <class Io, class T>
-using Like = std::conditional_t<Io::is_reader, T, const T>;
-
-template <class T>
-concept Enumeration = std::is_enum_v<T>;
-
-/// A struct for which there is a `fields` function.
-template <class T>
-concept Part = std::is_aggregate_v<T>;
-
-/// Whether an optional field is left out of the frame: it is an empty optional, an empty text or
-/// list, or the first enumerator.
-template <class T>
-bool is_absent(const T& value) {
-    return value == T{};
-}
-
-/// The `type` of the message on the wire.
-template <class Message>
-inline constexpr std::string_view type_name = {};
 
 // ---- parts --------------------------------------------------------------------------------------
 
@@ -286,6 +228,8 @@ void fields(Io& io, Like<Io, SaveReport>& report) {
 
 template <>
 inline constexpr std::string_view type_name<Join> = "join";
+template <>
+inline constexpr std::size_t most_bytes<Join> = limits::max_join_frame_bytes;
 template <class Io>
 void fields(Io& io, Like<Io, Join>& join) {
     io("run_id", join.run_id, not_empty);

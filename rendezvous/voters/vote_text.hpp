@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/voters/vote.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// The protocol `ddprun-vote/1`: a line of JSON for each request and answer (FORMAT.md).
+namespace ddprun::voters {
+
+/// The first line of both sides.
+inline constexpr std::string_view vote_preamble = "ddprun-vote/1\n";
+
+/// One line, with the line feed.
+std::string encode(const Request& request);
+std::string encode(const Answer& answer);
+
+/// Takes bytes in arbitrary pieces and returns whole messages.
+///
+/// `next` has three results: a message, nothing yet, or an error (control/error.hpp) after which
+/// the connection must be closed.
+template <class Message>
+class LineDecoder {
+public:
+    void append(std::string_view bytes) { buffer_ += bytes; }
+    Result<std::optional<Message>> next();
+
+private:
+    std::string buffer_;
+    std::size_t consumed_ = 0;
+};
+
+using RequestDecoder = LineDecoder<Request>;  ///< the voter's side
+using AnswerDecoder = LineDecoder<Answer>;    ///< the proposer's side
+
+}  // namespace ddprun::voters

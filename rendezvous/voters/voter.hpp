@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/voters/vote.hpp"
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace ddprun::voters {
+
+/// The acceptor of one process: what it has promised and accepted, by job. In memory only.
+///
+/// Requires: nothing of it is removed while the process runs, and no other process ever answers
+/// under its nonce. A voter that forgot a promise could help to elect two leaders.
+class Voter {
+public:
+    /// `process`: the nonce of this process.
+    explicit Voter(Nonce process) : process_(process) {}
+
+    /// Creates the record of a job. This process is the only voter at first. `address`: its own,
+    /// for other nodes. Returns false if it has voted about that job before.
+    ///
+    /// Requires: no other process may have a record of that job. The caller has asked those that
+    /// could.
+    bool create(const std::string& job, Nonce lineage, std::string address, Instant now);
+
+    Answer handle(const Request& request, Instant now);
+
+    /// What it has accepted last for that job, which need not be what the voters have chosen; none:
+    /// nothing.
+    const JobRecord* last_accepted(const std::string& job) const;
+
+private:
+    struct Kept {
+        Ballot ballot;
+        JobRecord record;
+        /// When this voter got the record's election or renewal.
+        Instant renewed_at;
+    };
+    struct Register {
+        Nonce lineage;
+        Ballot promised = {};
+        std::optional<Kept> accepted = std::nullopt;
+    };
+
+    /// The register of that job; none: another lineage, or too many jobs.
+    Register* find(const std::string& job, const Nonce& lineage);
+    Answer on_prepare(const Prepare& prepare, Instant now);
+    Answer on_accept(const Accept& accept, Instant now);
+
+    Nonce process_;
+    std::map<std::string, Register> jobs_;
+};
+
+}  // namespace ddprun::voters
