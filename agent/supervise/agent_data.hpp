@@ -73,6 +73,7 @@ struct AgentData {
     std::optional<KeptGoodput> goodput;
     /// From the server, since its last welcome; the next server gets it with a resume.
     std::optional<control::Resized> resized;
+    std::optional<control::Drained> drained;
     bool is_lost = false;  ///< the server no longer counts this node as a member
     bool is_hosting = false;
     std::string standby_reason;  ///< from the server, while no round includes this node
