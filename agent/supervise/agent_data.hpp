@@ -74,6 +74,7 @@ struct AgentData {
     std::optional<KeptGoodput> goodput;
     /// From the server, since its last welcome; the next server gets it with a resume.
     std::optional<control::Resized> resized;
+    std::optional<control::Drained> drained;
     bool is_lost = false;  ///< the server no longer counts this node as a member
     bool is_hosting = false;
     /// Orders of the server that are being performed, by link and id.

@@ -129,6 +129,7 @@ void on_message(AgentStep& step, control::ServerMessage message) {
             [&](const control::Hello&) { step.note_stale("hello"); },
             [&](const control::Lost& lost) { on_lost(step, lost); },
             [&](const control::Resized& resized) { agent.resized = resized; },
+            [&](control::Drained& drained) { agent.drained = std::move(drained); },
             [&](control::Assignment& next) { on_assignment(step, std::move(next)); },
             [&](const control::Stop& stop) { on_stop(step, stop); },
             [&](control::Standby& standby) {
@@ -168,6 +169,7 @@ void on_message(AgentStep& step, control::ServerMessage message) {
             [&](control::Welcome& welcome) {
                 if (!follows(step, welcome.epoch)) return;
                 agent.resized.reset();
+                agent.drained.reset();
                 notify_link(step, std::move(welcome));
             },
             [&](control::Refused& refused) { notify_link(step, std::move(refused)); },

@@ -65,6 +65,7 @@ control::Resume resume_message(const AgentData& agent, Instant now) {
         resume.goodput_age = now - agent.goodput->at;
     }
     if (agent.link.version() >= control::resize_since) resume.resized = agent.resized;
+    if (agent.link.version() >= control::drained_since) resume.drained = agent.drained;
     if (agent.round) {
         const auto& failures = agent.round->failures;
         resume.assignment = agent.round->assignment;

@@ -455,6 +455,12 @@ inline constexpr std::size_t max_stack_text_bytes = 7 * 1024;
 /// Nodes that one command names, and hosts of a job that are drained at the same time.
 inline constexpr std::size_t max_drained_nodes = 64;
 inline constexpr std::size_t max_drained_hosts = 1'000;
+/// The drained hosts that nodes keep for the next server, so that a `resume` fits into a frame; the
+/// nodes that keep them; and up to where changes of that list are counted. The next server counts on
+/// from half of that at most, whatever count a node states.
+inline constexpr std::size_t max_kept_drained_hosts = 128;
+inline constexpr std::size_t drain_keeper_count = 3;
+inline constexpr int max_drain_changes = 1'000'000;
 /// Commands that change the number of a job's nodes.
 inline constexpr int max_resizes = 1'000'000;
 /// Jobs, and nodes and drained hosts of an only job, that the server's answer to a command of

@@ -258,6 +258,20 @@ void fields(Io& io, Like<Io, Resized>& resized) {
     io("nnodes", resized.nodes);
 }
 
+template <class Io>
+void fields(Io& io, Like<Io, DrainedHost>& drained) {
+    io("host", drained.host, Name{});
+    io("reason", drained.reason, Text{});
+}
+
+template <>
+inline constexpr std::string_view type_name<Drained> = "drained";
+template <class Io>
+void fields(Io& io, Like<Io, Drained>& drained) {
+    io("count", drained.count, Whole{1, limits::max_drain_changes});
+    io("hosts", drained.hosts, List{limits::max_kept_drained_hosts});
+}
+
 template <>
 inline constexpr std::string_view type_name<Assignment> = "assignment";
 template <class Io>
@@ -295,6 +309,7 @@ void fields(Io& io, Like<Io, Resume>& resume) {
     io.optional("goodput", resume.goodput);
     io.optional("goodput_age", resume.goodput_age);
     io.optional("resized", resume.resized);
+    io.optional("drained", resume.drained);
 }
 
 template <>

@@ -65,12 +65,6 @@ void fields(Io& io, Like<Io, NodeSummary>& node) {
 }
 
 template <class Io>
-void fields(Io& io, Like<Io, DrainedHost>& drained) {
-    io("host", drained.host, Name{});
-    io("reason", drained.reason, Text{});
-}
-
-template <class Io>
 void fields(Io& io, Like<Io, JobSummary>& job) {
     io("run_id", job.run_id, not_empty);
     io.optional("incarnation", job.incarnation, Name{});

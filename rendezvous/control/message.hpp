@@ -133,6 +133,16 @@ struct Assignment {
 
 enum class NodeState : std::uint8_t { starting, running, stopping, ready, succeeded };
 
+/// The drained hosts of a job. A few nodes keep them for the next server; one that is to keep them
+/// no longer gets an empty list.
+struct Drained {
+    /// How often the list had changed.
+    int count = 1;
+    std::vector<DrainedHost> hosts = {};
+
+    bool operator==(const Drained&) const = default;
+};
+
 /// The agent's whole state, sent on every reconnect.
 struct Resume {
     Join join;
@@ -158,6 +168,7 @@ struct Resume {
     std::optional<Duration> goodput_age = std::nullopt;
     /// As last received.
     std::optional<Resized> resized = std::nullopt;
+    std::optional<Drained> drained = std::nullopt;
 
     bool operator==(const Resume&) const = default;
 };
@@ -556,6 +567,7 @@ using ServerMessage = std::variant<
     Resumed,
     Lost,
     Resized,
+    Drained,
     Assignment,
     Stop,
     Standby,

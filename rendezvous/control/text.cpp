@@ -172,6 +172,12 @@ std::string describe(const ServerMessage& message) {
             [](const Resized& resized) {
                 return of("count", resized.count) + ' ' + describe(resized.nodes);
             },
+            [](const Drained& drained) {
+                auto text = of("count", drained.count);
+                for (const auto& host : drained.hosts)
+                    text += ' ' + host.host;
+                return text;
+            },
             [](const Assignment& assignment) { return describe_assignment(assignment); },
             [](const Stop& stop) {
                 return of("round", stop.round) + " " + signal_name(stop.how) +

@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/coordinator/departures.hpp"
+#include "rendezvous/coordinator/drain_keepers.hpp"
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/end_record.hpp"
 #include "rendezvous/coordinator/ending.hpp"
@@ -308,6 +309,7 @@ void on_resumed(JobStep& step, NodeResumed resumed) {
     take_up(step, *member, resume);
     repeat_drain(step, resume.join.node.nonce);
     repeat_size(step, resume);
+    repeat_drained_hosts(step, resume);
 }
 
 void on_dropped(JobStep& step, Member& member) {

@@ -5,6 +5,7 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/control/text.hpp"
 #include "rendezvous/coordinator/departures.hpp"
+#include "rendezvous/coordinator/drain_keepers.hpp"
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/forming.hpp"
 #include "rendezvous/coordinator/hang_watch.hpp"
@@ -73,6 +74,7 @@ void settle(JobStep& step) {
     if (job.is<Draining>() && job.members.stopping_count() == 0) end_round(step);
     if (job.is<Forming>()) update_forming(step);
     if (job.is<Running>()) refuse_surplus(step);
+    update_drain_keepers(step);
 }
 
 Ledger::State ledger_state(JobData& job) {

@@ -196,6 +196,17 @@ struct Causes {
     std::optional<control::Cause> last;
 };
 
+/// The list of drained hosts, as nodes keep it for the next server.
+struct KeptDrains {
+    /// How often the list has changed, up to `max_drain_changes`; 0: never.
+    int count = 0;
+    /// The nodes that may have a list.
+    std::set<Nonce> keepers;
+    /// They are the right ones for this count and this round.
+    int sent_count = 0;
+    std::optional<int> sent_round;
+};
+
 /// Nodes of hosts that leave and return repeatedly.
 struct Holds {
     HostRecord hosts;
@@ -203,6 +214,7 @@ struct Holds {
     std::optional<Instant> ends_at;
     /// Drained hosts, whose nodes stand by until they are undrained, each with the reason.
     std::map<std::string, std::string> drained;
+    KeptDrains kept;
 };
 
 /// The last `Changed`, for the log and /status.

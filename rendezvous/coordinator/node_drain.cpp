@@ -4,6 +4,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/versions.hpp"
+#include "rendezvous/coordinator/drain_keepers.hpp"
 #include "rendezvous/coordinator/running.hpp"
 
 #include <algorithm>
@@ -153,7 +154,8 @@ std::string outlook(JobData& job, const std::vector<Member*>& members) {
 }
 
 void order_to_leave(JobStep& step, Member& member, const std::string& reason) {
-    step.job.holds.drained[member.host()] = reason;
+    auto& known = step.job.holds.drained[member.host()];
+    if (std::exchange(known, reason) != reason) note_drain_change(step.job);
     if (!member.is_leaving() && !member.drain_reason) {
         member.drain_reason = reason;
         step.note("node " + member.name() + " is " + reason);
@@ -182,6 +184,7 @@ std::string drained_host_called(JobData& job, const std::string& name) {
 void let_in(JobStep& step, const std::string& host) {
     auto& job = step.job;
     job.holds.drained.erase(host);
+    note_drain_change(job);
     for (auto* member : job.members.by_arrival()) {
         if (!member->is_of_drained_host || member->host() != host) continue;
         member->is_of_drained_host = false;

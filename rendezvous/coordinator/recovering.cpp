@@ -4,6 +4,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/coordinator/departures.hpp"
+#include "rendezvous/coordinator/drain_keepers.hpp"
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/forming.hpp"
 #include "rendezvous/coordinator/preemption.hpp"
@@ -124,6 +125,7 @@ bool give_back_place(JobStep& step, Member& member, const control::Assignment& a
 /// Requires: the member has been accepted, so that a refused member changes nothing.
 void restore_totals(JobStep& step, const control::Resume& resume) {
     restore_size(step, resume);
+    restore_drained_hosts(step, resume);
     if (!resume.goodput) return;
     const auto age = resume.goodput_age.value_or(Duration{});
     step.job.ledger.restore(*resume.goodput, age, step.now);
@@ -244,6 +246,7 @@ void finish(JobStep& step) {
         job.ledger.restore_step(*job.round->done_step);
         job.restarts.progress.restore_step(*job.round->done_step);
     }
+    hold_nodes_of_drained_hosts(job);
     if (!job.round || is_abandoned(job, missing)) return form_again(step);
     set_neighbours(*job.round, state.neighbours);
     feed_round_to_silence(step);
@@ -270,7 +273,8 @@ void finish(JobStep& step) {
     begin_save_if_noticed(step);
     settle_orphaned_save(step);
     for (const auto* member : job.members.standbys())
-        if (member->is_candidate()) consider_late_node(step, *member);
+        if (member->is_candidate() || member->is_of_drained_host)
+            consider_late_node(step, *member);
 }
 
 }  // namespace

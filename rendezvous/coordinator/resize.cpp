@@ -41,18 +41,21 @@ std::string objection_to_range(const ResizeFacts& facts, const control::NodeRang
     return {};
 }
 
-/// The nodes of a round that begins now.
-std::size_t next_size(const ResizeFacts& facts, const control::NodeRange& wanted) {
-    return wanted.in_units(std::min(static_cast<std::size_t>(wanted.max), facts.present));
+/// The round is smaller or larger than it may be.
+bool is_outside(const control::NodeRange& wanted, std::size_t size) {
+    return size < static_cast<std::size_t>(wanted.min) ||
+           size > static_cast<std::size_t>(wanted.max);
 }
 
-/// The nodes that the round should have, which has `size` of them.
-std::size_t wanted_size(
+/// The nodes of the next round, or of this one if it goes on. A silent node may be heard again.
+std::size_t next_size(
     const ResizeFacts& facts, const control::NodeRange& wanted, std::size_t size) {
-    const auto min = static_cast<std::size_t>(wanted.min);
-    const auto max = static_cast<std::size_t>(wanted.max);
-    if (size < min || size > max) return next_size(facts, wanted);
-    return std::max(size, wanted.in_units(std::min(max, size + facts.waiting)));
+    const auto count = is_outside(wanted, size)
+                           ? facts.present
+                           : std::max(
+                                 static_cast<std::size_t>(wanted.min),
+                                 size - facts.leaving + facts.waiting);
+    return wanted.in_units(std::min(static_cast<std::size_t>(wanted.max), count));
 }
 
 std::string objection_to_restart(const ResizeFacts& facts) {
@@ -61,6 +64,14 @@ std::string objection_to_restart(const ResizeFacts& facts) {
     if (facts.is_saving)
         return "all ranks save now, because a node is taken away: try again after that";
     return {};
+}
+
+/// The nodes of the round that are about to leave.
+std::size_t leaving_count(const JobData& job) {
+    const auto all = job.members.by_arrival();
+    return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [](const Member* member) {
+        return member->group_rank && (!member->stays() || member->notice);
+    }));
 }
 
 /// The group rank of the node that serves the rendezvous; none: it has none, or a daemon serves.
@@ -84,6 +95,7 @@ ResizeFacts facts_of(const JobData& job) {
     if (running == nullptr) return facts;
     facts.in_round = job.round->places.size();
     facts.host_rank = rank_of_server(job);
+    facts.leaving = leaving_count(job);
     facts.waiting = job.waiting_count();
     facts.has_successes = job.has_successes();
     facts.is_saving = running->save.has_value();
@@ -129,9 +141,10 @@ ResizeDecision decide_resize(const ResizeFacts& facts, const control::NodeRange&
                 std::to_string(facts.present)};
     if (!facts.in_round) return {Kind::next_round, option(wanted) + " from the next round on"};
     const auto size = *facts.in_round;
-    const auto next = wanted_size(facts, wanted, size);
-    if (next == size)
-        return {Kind::kept, option(wanted) + ": the job goes on with " + counted(size, "node")};
+    const auto next = next_size(facts, wanted, size);
+    // A node that leaves ends the round itself.
+    if (!is_outside(wanted, size) && next <= size)
+        return {Kind::kept, option(wanted) + ": the job goes on with " + counted(next, "node")};
     if (auto why = objection_to_restart(facts); !why.empty())
         return {Kind::refused, std::move(why)};
     return {

@@ -30,6 +30,8 @@ struct ResizeFacts {
     bool is_saving = false;
     /// The group rank of the node that serves the rendezvous.
     std::optional<std::size_t> host_rank = std::nullopt;
+    /// Nodes of the round that are about to leave it.
+    std::size_t leaving = 0;
 };
 
 struct ResizeDecision {

@@ -297,6 +297,8 @@ private:
         if (lie == 4) resume.assignment.reset();
         if (lie > 4 && lie < 12) resume.assignment = claim();
         if (lie > 24) resume.save = control::SavePoint{lie - 24, std::uint64_t{1} << (2 * lie), {}};
+        if (lie > 12 && lie < 16)
+            resume.drained = control::Drained{lie == 15 ? 1'000'000 : lie, {{node_name(), ""}}};
         resume.spent = lie == 12 ? 1'000'000 : 0;
         resume.state = static_cast<NodeState>(bytes_.one_of(5));
         if (bytes_.one_of(4) == 0) {

@@ -25,37 +25,52 @@ PATIENCE_S = 60
 MARK = "DDPRUN_KILL_MOMENTS"
 
 
-def with_mark(mark):
-    """Processes of this run: they inherited its mark."""
-    found = []
+def carriers(mark):
+    """Folders in /proc of the processes whose environment has such a mark, a pattern: they inherited it."""
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            if f"{MARK}={mark}".encode() in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(f"process {entry.name}: {(entry / 'cmdline').read_bytes()[:80]}")
+            environment = (entry / "environ").read_bytes().split(b"\0")
         except OSError:
-            pass  # gone, or a stranger's
+            continue  # gone, or of another user
+        if any(re.fullmatch(f"{MARK}={mark}".encode(), variable) for variable in environment):
+            yield entry
+
+
+def with_mark(mark):
+    """Processes of this run."""
+    found = []
+    for entry in carriers(mark):
+        try:
+            found.append(f"process {entry.name}: {(entry / 'cmdline').read_bytes()[:80]}")
+        except OSError:
+            pass  # gone
     return found
 
 
-def is_of_another_job(socket):
-    """A ddprun's own socket has the number of its keeper in its name. One without that process is a leftover."""
-    keeper = re.fullmatch(r"@ddprun/1/\d+/(\d+).*", socket)
-    try:
-        return keeper is not None and f"{MARK}={os.getpid()}-".encode() not in pathlib.Path(f"/proc/{keeper[1]}/environ").read_bytes()
-    except OSError:
-        return False
+def named_sockets():
+    """Named sockets that processes of this test have open. Other jobs on this machine have sockets of the same form,
+    and the number in a name is not proof enough: it is the holder that tells them apart."""
+    with open("/proc/net/unix", encoding="ascii", errors="replace") as sockets:
+        named = {fields[6]: fields[7] for fields in map(str.split, sockets) if len(fields) > 7 and "ddprun" in fields[7]}
+    found = set()
+    for entry in carriers(rf"{os.getpid()}-\w+"):
+        for descriptor in (entry / "fd").glob("*"):
+            try:
+                socket = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(descriptor))
+            except OSError:
+                continue  # gone, or closed meanwhile
+            if socket and socket[1] in named:
+                found.add(named[socket[1]])
+    return found
 
 
 def traces(folder):
     """What jobs could leave on the machine: names in shared memory, temporary files, named sockets."""
     names = {f"/dev/shm/{name}" for name in os.listdir("/dev/shm")}
     names |= {str(path) for path in pathlib.Path(folder).rglob("*") if "/saved/" not in f"{path}/"}
-    with open("/proc/net/unix", encoding="ascii", errors="replace") as sockets:
-        named = {line.split()[7] for line in sockets if "ddprun" in line and len(line.split()) > 7}
-    names |= {name for name in named if not is_of_another_job(name)}
-    return names
+    return names | named_sockets()
 
 
 def left_behind(mark, folder, before):

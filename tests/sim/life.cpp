@@ -243,6 +243,7 @@ void Life::node_is_drained() {
     // Any node's agent forwards it, even that of the drained node.
     auto& asked = one_in(2) ? target : any_host();
     cluster_.world().note("drain " + target.name());
+    drained_.insert(target.name());
     asked.command(agent::Agent::DrainCommanded{1, {target.name()}, !one_in(3), "ddprunctl"});
 }
 
@@ -280,6 +281,7 @@ void Life::server_is_replaced() {
         cluster_.server().kill();
         cluster_.pass(any_pause());
         cluster_.server().restart();
+        drained_.clear();
         cluster_.checkers().on_daemon_replaced(
             cluster_.world().now(), cluster_.options().settings.lease);
         if (lives > 1) cluster_.pass(std::chrono::milliseconds{any(0, 1'000)});
@@ -336,8 +338,14 @@ bool Life::is_settled(const std::string& run_id) {
     const auto job = std::find_if(
         jobs.rbegin(), jobs.rend(), [&](const auto& one) { return one.run_id == run_id; });
     if (job != jobs.rend())
-        for (const auto& drained : job->drained_hosts)
-            std::erase(willing, drained.host);
+        for (const auto& drained : job->drained_hosts) {
+            const bool keeps_place =
+                !drained_.contains(drained.host) &&
+                std::any_of(job->nodes.begin(), job->nodes.end(), [&](const auto& node) {
+                    return node.group_rank && node.host == drained.host;
+                });
+            if (!keeps_place) std::erase(willing, drained.host);
+        }
     if (is_too_few()) return true;
     if (job == jobs.rend() || job->state != "running") return false;
     return std::all_of(job->nodes.begin(), job->nodes.end(), [&](const auto& node) {
@@ -374,7 +382,7 @@ std::string Life::drain_problem() {
     for (const auto& job : cluster_.server().coordinator().status(cluster_.world().now()))
         for (const auto& drained : job.drained_hosts)
             for (const auto& node : job.nodes)
-                if (node.host == drained.host && node.state == "running" &&
+                if (node.host == drained.host && drained_.contains(node.host) && node.state == "running" &&
                     !node.reason.starts_with("leaving: ") &&
                     !node.reason.starts_with("disconnected"))
                     return "drained host " + node.host + " has a place: " + node.reason;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -104,6 +105,9 @@ private:
     bool is_calm_;
     /// Nodes are drained, too.
     bool is_draining_;
+    /// Hosts that the present server was asked to drain: an order that a server has not sent is not
+    /// known to the next one.
+    std::set<std::string> drained_;
     Random dice_;
     Cluster cluster_;
     bool has_two_jobs_ = false;

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <signal.h>
+
 #include <string>
 
 using namespace ddprun::test;
@@ -12,6 +14,14 @@ using namespace ddprun::test;
 namespace {
 
 const std::string teller = "echo world $WORLD_SIZE round $DDPRUN_ROUND\n" + wait_for_ever;
+
+/// The node of this `ddprun` on its server's page.
+Json shown_node(const std::string& run_id, const Running& node) {
+    const auto page = Json::parse(ctl({"status", run_id, "--json"}).out);
+    for (const auto& one : page["job"]["nodes"])
+        if (one["pid"] == node.pid()) return one;
+    return {};
+}
 
 /// A job whose first node has the server.
 struct DrainedJob {
@@ -28,13 +38,7 @@ struct DrainedJob {
     Running first() const { return node({}, "is_host=1"); }
     Running other(const Words& more = {}) const { return node(more, "is_host=0"); }
 
-    /// The node of this `ddprun` on the server's page.
-    Json shown(const Running& node) const {
-        const auto page = Json::parse(ctl({"status", id, "--json"}).out);
-        for (const auto& one : page["job"]["nodes"])
-            if (one["pid"] == node.pid()) return one;
-        return {};
-    }
+    Json shown(const Running& node) const { return shown_node(id, node); }
     std::string group_rank(const Running& node) const { return shown(node)["group_rank"].dump(); }
     std::string short_nonce(const Running& node) const { return shown(node)["nonce"]; }
 };
@@ -151,5 +155,52 @@ TEST_CASE("a new ddprun of a drained host stands by until the host is undrained"
     CHECK(ctl({"stop", job.id}).code == 0);
     CHECK(a.wait_for_code() == 143);
     CHECK(c.wait_for_code() == 143);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("a drained host stays drained when the daemon is killed and started again") {
+    const TempDir dir;
+    const auto id = fresh_id();
+    const auto endpoint = "127.0.0.1:" + std::to_string(free_port());
+    const Words daemon_options{"--host=127.0.0.1", "--port=" + endpoint.substr(10)};
+    const auto start = [&] {
+        return start_job(
+            dir,
+            {"--rdzv-backend=c10d",
+             "--rdzv-endpoint=" + endpoint,
+             "--rdzv-id=" + id,
+             "--nnodes=1:2",
+             "--rdzv-conf=last_call_timeout=2"},
+            teller);
+    };
+    Running killed{program("ddprun-rendezvous"), daemon_options};
+    killed.wait_for_line("listening");
+    auto a = start();
+    auto b = start();
+    a.wait_for_line("world 2 round 0");
+    b.wait_for_line("world 2 round 0");
+    const std::string host = shown_node(id, b)["host"];
+    CHECK(ctl({"drain", id, shown_node(id, b)["nonce"]}).code == 0);
+    CHECK(b.wait_for_code() == 85);
+    a.wait_for_line("world 1 round 1");
+
+    ::kill(killed.pid(), SIGKILL);
+    CHECK(killed.wait_for_code() == 128 + SIGKILL);
+    a.wait_for_line("rendezvous.lost");
+    Running daemon{program("ddprun-rendezvous"), daemon_options};
+    daemon.wait_for_line("round 1 goes on");
+    auto c = start();
+    c.wait_for_line("it stands by until 'ddprunctl undrain'");
+    CHECK(shown_node(id, c)["state"] == "drained");
+    CHECK(contains(ctl({"status", id}).out, "drained     " + host + ", drained by ddprunctl"));
+
+    CHECK(ctl({"undrain", id, host}).code == 0);
+    c.wait_for_line("world 2 round 3");
+    a.wait_for_line("world 2 round 3");
+    CHECK(ctl({"stop", id}).code == 0);
+    CHECK(a.wait_for_code() == 143);
+    CHECK(c.wait_for_code() == 143);
+    daemon.signal(SIGTERM);
+    CHECK(daemon.wait_for_code() == 0);
     CHECK(no_descendants_left());
 }

@@ -282,6 +282,21 @@ TEST_CASE("a node keeps the size of a resized job for the next server") {
     CHECK(story.said<ctl::Resume>().back().join.nodes == a_config(2).join.nodes);
 }
 
+TEST_CASE("a node keeps the drained hosts for the next server, the last list that it got") {
+    Story story(a_config(2));
+    run_workers(story);
+    const ctl::Drained list{2, {{"node5", drained}}};
+    story.hears(ctl::Drained{1, {{"node4", drained}}});
+    story.hears(list);
+    story.loses_server();
+    if (story.asked_for<A::Connect>().empty()) story.pass(1s);
+    story.link = story.asked_for<A::Connect>().back().link;
+    story.asked();
+    story.is(A::LinkOpened{story.link, "10.0.0.2:40001", control::drained_since});
+    REQUIRE(story.said<ctl::Resume>().size() == 1);
+    CHECK(story.said<ctl::Resume>().back().drained == list);
+}
+
 TEST_CASE("where ranks save before a node is taken away, they do before it is drained") {
     Story story(a_config(2));
     run_workers(story);

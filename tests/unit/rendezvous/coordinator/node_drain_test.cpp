@@ -64,7 +64,8 @@ TEST_CASE("a drained node gets its order, and an elastic job goes on without it"
             "a drain_answer id=9 done \"b (group rank 1, 62000000) leaves; the job goes on with 1 "
             "node\"",
             "running: node b (pid 100) is " + reason,
-            "b drain_order \"" + reason + "\""});
+            "b drain_order \"" + reason + "\"",
+            "a drained count=1 b"});
     CHECK(job.status().nodes[1].reason == "leaving: " + reason);
     leaves(job, "b");
     job.ready("a");

@@ -83,6 +83,10 @@ TEST_CASE("a table of the sizes that a job can have, and of what follows") {
     const ResizeFacts units{{2, 4, 0, 2}, false, 5, 2, 3};
     const ResizeFacts without_round{{4, 4}, false, 2};
     const ResizeFacts of_a_silent_one{{2, 4}, false, 3, 4};
+    ResizeFacts one_leaves{{1, 2}, false, 1, 2};
+    one_leaves.leaving = 1;
+    ResizeFacts one_leaves_two_wait{{1, 2}, false, 3, 2, 2};
+    one_leaves_two_wait.leaving = 1;
 
     const std::vector<Row> rows{
         {two, {1, 2}, {Kind::kept, "--nnodes=1:2: the job goes on with 2 nodes"}},
@@ -136,6 +140,12 @@ TEST_CASE("a table of the sizes that a job can have, and of what follows") {
          {Kind::restarted,
           "--nnodes=1:2: the job restarts with 2 nodes instead of 4; the highest group ranks stand "
           "by"}},
+        {one_leaves, {1, 2}, {Kind::kept, "--nnodes=1:2: the job goes on with 1 node"}},
+        {one_leaves, {2, 2}, {Kind::refused, "--nnodes=2 needs 2 nodes, and there is 1"}},
+        {one_leaves_two_wait, {1, 2}, {Kind::kept, "--nnodes=1:2: the job goes on with 2 nodes"}},
+        {one_leaves_two_wait,
+         {1, 4},
+         {Kind::restarted, "--nnodes=1:4: the job restarts with 3 nodes instead of 2"}},
         {ResizeFacts{{1, 4}, false, 1, 2},
          {1, 1},
          {Kind::restarted,
@@ -223,6 +233,23 @@ TEST_CASE("waiting nodes are let in by a command, whatever --late-nodes is") {
         job.ready("a b c", 1);
         CHECK(places(job) == "a b|c");
     }
+}
+
+TEST_CASE("nodes that leave and nodes of drained hosts are no part of the size to come") {
+    auto job = job_of("1:3", "a b c");
+    job.say("a", control::Drain{1, {"c"}, false, by});
+    CHECK(resize(job, {1, 3}) == "done \"--nnodes=1:3: the job goes on with 2 nodes\"");
+    job.say("c", control::Leave{"drained by " + by, SIGTERM});
+    job.ready("a b c");
+    job.drop("c");
+    job.started("a b", 1);
+    job.join("e", [](control::Join& join) {
+        speaks_version_2(join);
+        join.node.host = "c";
+    });
+    CHECK(resize(job, {1, 5}) == "done \"--nnodes=1:5: the job goes on with 2 nodes\"");
+    CHECK(
+        resize(job, {3, 5}) == refused("--nnodes=3:5 needs 3 nodes, and there are 2"));
 }
 
 TEST_CASE("a size that comes while the round is stopped for another cause lets nodes in as well") {
