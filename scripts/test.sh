@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the programs as they are shipped, with the tests, and runs every test this machine can. --all: also against PyTorch and NCCL, installed
-# under build/. --build: only installs and builds. Skips are said with their reason; the last line is
-# "N passed, N failed, N skipped".
+# Builds the programs as they are shipped, with the tests, and runs every test this machine can. --all: also
+# against PyTorch and NCCL, installed under build/. --build: only installs and builds. Skips are said with
+# their reason; the last line is "N passed, N failed, N skipped".
 # DDPRUN_REQUIRE_TORCH=1: what would be skipped for want of PyTorch or of root fails instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
