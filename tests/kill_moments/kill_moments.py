@@ -49,6 +49,19 @@ def with_mark(mark):
     return found
 
 
+def open_files(process):
+    """What the descriptors of a process refer to; it may end meanwhile."""
+    try:
+        descriptors = os.listdir(process / "fd")
+    except OSError:
+        return  # gone
+    for descriptor in descriptors:
+        try:
+            yield os.readlink(process / "fd" / descriptor)
+        except OSError:
+            continue  # gone, or closed meanwhile
+
+
 def named_sockets():
     """Named sockets that processes of this test have open. Other jobs on this machine have sockets of the same form,
     and the number in a name is not proof enough: it is the holder that tells them apart."""
@@ -56,11 +69,8 @@ def named_sockets():
         named = {fields[6]: fields[7] for fields in map(str.split, sockets) if len(fields) > 7 and "ddprun" in fields[7]}
     found = set()
     for entry in carriers(rf"{os.getpid()}-\w+"):
-        for descriptor in (entry / "fd").glob("*"):
-            try:
-                socket = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(descriptor))
-            except OSError:
-                continue  # gone, or closed meanwhile
+        for target in open_files(entry):
+            socket = re.fullmatch(r"socket:\[(\d+)\]", target)
             if socket and socket[1] in named:
                 found.add(named[socket[1]])
     return found
