@@ -67,6 +67,18 @@ inline constexpr std::size_t max_jobs_per_server = 10'000;
 inline constexpr std::size_t max_jobs_per_network = 1'000;
 /// Jobs of one tenant, so that no tenant uses up all of them.
 inline constexpr std::size_t max_jobs_per_tenant = 1'000;
+/// Nodes of all jobs of one tenant, as many as the largest job that is tested has; and the
+/// connections of these nodes: each may have an old one that has not ended yet, and others are of
+/// commands.
+inline constexpr std::size_t max_nodes_per_tenant = 16'384;
+inline constexpr std::size_t max_connections_per_tenant = 2 * max_nodes_per_tenant + 1'024;
+/// Names of forgotten jobs that are kept for each tenant.
+inline constexpr std::size_t max_ended_jobs_per_tenant = 1'000;
+/// The most memory of one job without its nodes, and of one node in its job. Measured with the
+/// longest reports that are accepted: 1 MiB for 1,000 rounds, to which 1,000 drained hosts and the
+/// texts of a result come; and 270 KiB, most of it what the workers do and their sockets.
+inline constexpr std::size_t job_bytes = 6 * 1024 * 1024;
+inline constexpr std::size_t node_bytes = 384 * 1024;
 /// The lease of a job is at most this; a longer one is shortened to it.
 inline constexpr Duration longest_lease = 24h;
 /// When a job is forgotten. If this server has begun no round of it, the job is forgotten once none
@@ -456,8 +468,8 @@ inline constexpr std::size_t max_stack_text_bytes = 7 * 1024;
 inline constexpr std::size_t max_drained_nodes = 64;
 inline constexpr std::size_t max_drained_hosts = 1'000;
 /// The drained hosts that nodes keep for the next server, so that a `resume` fits into a frame; the
-/// nodes that keep them; and up to where changes of that list are counted. The next server counts on
-/// from half of that at most, whatever count a node states.
+/// nodes that keep them; and up to where changes of that list are counted. The next server counts
+/// on from half of that at most, whatever count a node states.
 inline constexpr std::size_t max_kept_drained_hosts = 128;
 inline constexpr std::size_t drain_keeper_count = 3;
 inline constexpr int max_drain_changes = 1'000'000;

@@ -149,17 +149,24 @@ struct Place {
     }
 };
 
-/// Fills a message from the fields of one JSON object. The first error is kept in `problem`; a
+/// What the readers of all objects of one message have in common.
+struct Reading {
+    /// The first error.
+    std::string problem;
+    std::size_t text_left = limits::max_free_text_bytes;
+};
+
+/// Fills a message from the fields of one JSON object. The first error is kept in `reading`; a
 /// field that could not be read keeps its value. So `fields` can read all fields, and its caller
 /// checks `problem` once.
 class Reader {
 public:
     static constexpr bool is_reader = true;
 
-    Reader(const Json& object, const Place& place, std::string& problem)
+    Reader(const Json& object, const Place& place, Reading& reading)
         : object_(object),
           place_(place),
-          problem_(problem) {}
+          reading_(reading) {}
 
     template <class T, class Kind = Plain>
     void operator()(const char* field, T& value, const Kind& kind = {}) {
@@ -175,7 +182,8 @@ public:
 
 private:
     void complain(const Place& place, std::string_view accepted) {
-        if (problem_.empty()) problem_ = place.path() + ": " + std::string{accepted};
+        auto& problem = reading_.problem;
+        if (problem.empty()) problem = place.path() + ": " + std::string{accepted};
     }
 
     void get(const Json& json, const Place& place, bool& value, Plain) {
@@ -229,11 +237,12 @@ private:
         value = *text;
     }
 
-    // Not cut here: the size of the frame bounds the text, and the writer has cut it.
+    // Cut as by the writer: a peer may send more, and a server keeps such texts of each node.
     void get(const Json& json, const Place& place, std::string& value, Text) {
         const auto* text = json.get_ptr<const std::string*>();
         if (text == nullptr) return complain(place, "text");
-        value = *text;
+        value = text->substr(0, reading_.text_left);
+        reading_.text_left -= value.size();
     }
 
     template <Enumeration T>
@@ -255,7 +264,7 @@ private:
     template <Part T>
     void get(const Json& json, const Place& place, T& value, Plain) {
         if (!json.is_object()) return complain(place, "an object");
-        Reader reader(json, place, problem_);
+        Reader reader(json, place, reading_);
         fields(reader, value);
     }
 
@@ -270,13 +279,14 @@ private:
         values.clear();
         if (!json.is_array() || json.size() > list.most)
             return complain(place, "a list of at most " + std::to_string(list.most));
+        values.reserve(json.size());
         for (const auto& element : json)
             get(element, Place{place.outer, place.name, true}, values.emplace_back(), list.element);
     }
 
     const Json& object_;
     const Place& place_;
-    std::string& problem_;
+    Reading& reading_;
 };
 
 /// Facts about a frame that are determined before the parser builds anything. Text in quotes does
@@ -328,11 +338,11 @@ Result<Variant> read(std::string_view type, const Json& json, std::size_t size) 
         if (type != type_name<Message>) return read<Variant, index + 1>(type, json, size);
         if (size > most_bytes<Message>) return Failure{Error::frame_too_long, std::string{type}};
         Message message;
-        std::string problem;
+        Reading reading;
         const Place place{nullptr, type};
-        Reader reader(json, place, problem);
+        Reader reader(json, place, reading);
         fields(reader, message);
-        if (!problem.empty()) return Failure{Error::bad_field, problem};
+        if (!reading.problem.empty()) return Failure{Error::bad_field, reading.problem};
         return Variant{std::move(message)};
     } else {
         return Failure{Error::unknown_type, escaped(type, limits::max_name_bytes)};

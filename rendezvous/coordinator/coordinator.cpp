@@ -24,8 +24,6 @@ constexpr Duration retry_when_over = 1s;
 constexpr Duration retry_elsewhere = 1s;
 /// The longest part of a scheduler's name, which leaves room for a suffix.
 constexpr std::size_t most_given_bytes = 128;
-/// How many names of forgotten jobs are kept.
-constexpr std::size_t most_remembered = 1'000;
 
 /// The newest epoch that the sender has followed, as stated in its greeting. A server that was not
 /// elected ignores epochs.
@@ -193,6 +191,9 @@ void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vect
             return refuse(connection, std::move(*objection), out);
         id = begin_job(peer, join, now);
     }
+    if (!jobs_.at(*id).has_node(join.node.nonce))
+        if (auto why = objection_to_count(peer, JobQuotas::Request::node); !why.empty())
+            return refuse(connection, {std::move(why), std::nullopt}, out);
     if (jobs_.at(*id).is_nameless()) name(*id, join);
     const auto nonce = join.node.nonce;
     pass(*id, Job::Joined{peer.connected, std::move(join)}, now, out);
@@ -286,13 +287,13 @@ std::optional<control::Refused> Coordinator::objection_to_new_job(
                     "' is kept here already: it " + jobs_.at(kept->second).ending(),
                 std::nullopt};
     }
-    if (auto why = objection_to_count(peer); !why.empty())
+    if (auto why = objection_to_count(peer, JobQuotas::Request::job); !why.empty())
         return control::Refused{std::move(why), std::nullopt};
     return std::nullopt;
 }
 
-std::string Coordinator::objection_to_count(const Peer& peer) const {
-    return quotas_.objection_to({peer.connected.peer_network, peer.connected.tenant});
+std::string Coordinator::objection_to_count(const Peer& peer, JobQuotas::Request request) const {
+    return quotas_.objection_to({peer.connected.peer_network, peer.connected.tenant}, request);
 }
 
 Coordinator::JobId Coordinator::begin_job(
@@ -348,7 +349,11 @@ std::string Coordinator::unused_incarnation(const JobName& name, const std::stri
 
 /// True when this incarnation is in the list of forgotten jobs.
 bool Coordinator::has_ended(const JobName& name, const std::string& incarnation) const {
-    return std::find(ended_.begin(), ended_.end(), std::pair{name, incarnation}) != ended_.end();
+    const auto found = ended_.find(name.tenant);
+    if (found == ended_.end()) return false;
+    const auto& ended = found->second;
+    return std::find(ended.begin(), ended.end(), std::pair{name.run_id, incarnation}) !=
+           ended.end();
 }
 
 void Coordinator::on_resume(
@@ -367,10 +372,8 @@ void Coordinator::on_resume(
         if (why.empty()) {
             // The node's workers are still running, so it retries until its fence; there may be
             // room by then.
-            if (auto full = objection_to_count(peer); !full.empty()) {
-                out.push_back(Close{connection, std::move(full)});
-                return;
-            }
+            if (auto full = objection_to_count(peer, JobQuotas::Request::job); !full.empty())
+                return out.push_back(Close{connection, std::move(full)});
             why = objection_to_recovery(peer, resume, now, out);
         }
         if (!why.empty()) {
@@ -382,6 +385,10 @@ void Coordinator::on_resume(
     const auto id =
         known == by_incarnation_.end() ? begin_recovery(peer, resume, now) : known->second;
     const auto nonce = resume.join.node.nonce;
+    const auto& job = jobs_.at(id);
+    if (job.takes_in() && !job.has_node(nonce))
+        if (auto full = objection_to_count(peer, JobQuotas::Request::node); !full.empty())
+            return out.push_back(Close{connection, std::move(full)});
     pass(id, Job::Resumed{peer.connected, std::move(resume)}, now, out);
     bind(peer, id, nonce);
 }
@@ -491,7 +498,9 @@ void Coordinator::pass(JobId id, Job::Event event, Instant now, std::vector<Effe
     const auto found = jobs_.find(id);
     if (found == jobs_.end()) return;  // the job was forgotten while this connection was still open
     auto& job = found->second;
+    const auto node_count = job.node_count();
     job.handle(std::move(event), now, out);
+    quotas_.count_nodes(job.identity().tenant, node_count, job.node_count());
 
     record_end(id, out);
     if (job.is_empty()) return forget(id);
@@ -542,11 +551,12 @@ void Coordinator::forget(JobId id) {
     const bool is_over = found->second.is_over();
     std::erase_if(by_incarnation_, [&](const auto& named) {
         if (named.second != id) return false;
-        if (is_over) ended_.push_back(named.first);
+        if (!is_over) return true;
+        auto& ended = ended_[identity.tenant];
+        ended.emplace_back(identity.run_id, named.first.second);
+        if (ended.size() > limits::max_ended_jobs_per_tenant) ended.pop_front();
         return true;
     });
-    while (ended_.size() > coordinating::most_remembered)
-        ended_.pop_front();
     if (const auto newest = newest_.find(identity.name());
         newest != newest_.end() && newest->second == id) {
         newest_.erase(newest);
@@ -560,6 +570,7 @@ void Coordinator::forget(JobId id) {
         deadlines_.erase({deadline->second, id});
         deadline_of_.erase(deadline);
     }
+    quotas_.count_nodes(identity.tenant, found->second.node_count(), 0);
     quotas_.remove({identity.network, identity.tenant});
     unsettled_.erase(id);
     jobs_.erase(found);

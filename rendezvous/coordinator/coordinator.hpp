@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/coordinator/effects.hpp"
 #include "rendezvous/coordinator/end_record.hpp"
@@ -38,6 +39,7 @@ public:
         std::optional<std::string> hosted_run_id;
         /// The server acts only while it leads; before and afterwards, nodes must retry.
         bool is_elected = false;
+        std::size_t most_nodes_of_tenant = limits::max_nodes_per_tenant;
     };
 
     using Connected = coordinator::Connected;
@@ -89,7 +91,8 @@ public:
 
     explicit Coordinator(Options options)
         : options_(std::move(options)),
-          leadership_(options_.is_elected) {}
+          leadership_(options_.is_elected),
+          quotas_(options_.most_nodes_of_tenant) {}
 
     void handle(Event event, Instant now, std::vector<Effect>& out);
     std::optional<Instant> next_deadline() const;
@@ -160,8 +163,8 @@ private:
     /// Why no job may be begun for this join, and when to ask again; none: it may be begun.
     std::optional<control::Refused> objection_to_new_job(
         const Peer& peer, const control::Join& join) const;
-    /// Why this server accepts no further job of this peer; empty: it accepts one.
-    std::string objection_to_count(const Peer& peer) const;
+    /// Why this server accepts no further job or node of this peer; empty: it accepts one.
+    std::string objection_to_count(const Peer& peer, JobQuotas::Request request) const;
     static JobName name_of(const Peer& peer, const control::Join& join) {
         return {peer.connected.tenant, join.run_id};
     }
@@ -200,9 +203,9 @@ private:
     std::map<JobName, JobId> newest_;
     /// By name and incarnation; a job with a new incarnation is listed under both.
     std::map<std::pair<JobName, std::string>, JobId> by_incarnation_;
-    /// Jobs that have ended and are forgotten, by name and incarnation, oldest first. The server
-    /// must not recover such a job when one of its nodes comes back.
-    std::deque<std::pair<JobName, std::string>> ended_;
+    /// Jobs that have ended and are forgotten: of each tenant by run id and incarnation, oldest
+    /// first. The server must not recover such a job when one of its nodes comes back.
+    std::map<std::string, std::deque<std::pair<std::string, std::string>>> ended_;
     /// Jobs that are not over, or whose members have not all closed their connections.
     std::set<JobId> unsettled_;
     /// The earliest deadline comes first; one entry for each job that has a deadline.

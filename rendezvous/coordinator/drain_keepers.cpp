@@ -80,8 +80,7 @@ void update_drain_keepers(JobStep& step) {
     auto former = std::exchange(kept.keepers, drain_keepers(job));
     former.insert(kept.keepers.begin(), kept.keepers.end());
     for (const auto& nonce : former)
-        if (const auto* member = job.members.find(nonce))
-            step.send(*member, list_for(job, nonce));
+        if (const auto* member = job.members.find(nonce)) step.send(*member, list_for(job, nonce));
     kept.sent_count = kept.count;
     kept.sent_round = job.round->number;
 }

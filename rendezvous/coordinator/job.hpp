@@ -106,6 +106,10 @@ public:
     /// Requires: is_nameless().
     void name(std::string incarnation);
     std::uint32_t user() const { return data_.terms.node.user; }
+    std::size_t node_count() const { return data_.members.size(); }
+    bool has_node(const Nonce& nonce) const { return data_.members.find(nonce) != nullptr; }
+    /// A node that is no member becomes one by its resume.
+    bool takes_in() const { return data_.is<Recovering>(); }
     /// Whether this is the node's current connection.
     bool is_spoken_for(const Nonce& nonce, ConnectionId connection) const;
     /// "failed (rank 3 ..., exit code 1)".

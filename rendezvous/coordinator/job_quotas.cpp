@@ -14,15 +14,21 @@ std::size_t count_of(const Counts& counts, const std::string& name) {
     return found == counts.end() ? 0 : found->second;
 }
 
-void decrease(Counts& counts, const std::string& name) {
-    const auto found = counts.find(name);
-    if (--found->second == 0) counts.erase(found);
+void change(Counts& counts, const std::string& name, std::size_t before, std::size_t now) {
+    auto& count = counts[name];
+    count = count - before + now;
+    if (count == 0) counts.erase(name);
 }
 
 }  // namespace
 }  // namespace job_quotas
 
-std::string JobQuotas::objection_to(const Owner& owner) const {
+std::string JobQuotas::objection_to(const Owner& owner, Request request) const {
+    const auto nodes = job_quotas::count_of(nodes_of_tenant_, owner.tenant);
+    if (!owner.tenant.empty() && nodes >= most_nodes_of_tenant_)
+        return "this server has " + std::to_string(nodes) + " nodes of tenant '" + owner.tenant +
+               "' already, and keeps no more of one tenant";
+    if (request == Request::node) return {};
     const auto of_network = job_quotas::count_of(of_network_, owner.network);
     const auto of_tenant = job_quotas::count_of(of_tenant_, owner.tenant);
     if (size_ >= limits::max_jobs_per_server)
@@ -39,20 +45,25 @@ std::string JobQuotas::objection_to(const Owner& owner) const {
 
 void JobQuotas::add(const Owner& owner) {
     ++size_;
-    ++of_network_[owner.network];
-    ++of_tenant_[owner.tenant];
+    job_quotas::change(of_network_, owner.network, 0, 1);
+    job_quotas::change(of_tenant_, owner.tenant, 0, 1);
 }
 
 void JobQuotas::remove(const Owner& owner) {
     --size_;
-    job_quotas::decrease(of_network_, owner.network);
-    job_quotas::decrease(of_tenant_, owner.tenant);
+    job_quotas::change(of_network_, owner.network, 1, 0);
+    job_quotas::change(of_tenant_, owner.tenant, 1, 0);
+}
+
+void JobQuotas::count_nodes(const std::string& tenant, std::size_t before, std::size_t now) {
+    if (before != now) job_quotas::change(nodes_of_tenant_, tenant, before, now);
 }
 
 void JobQuotas::clear() {
     size_ = 0;
     of_network_.clear();
     of_tenant_.clear();
+    nodes_of_tenant_.clear();
 }
 
 }  // namespace ddprun::coordinator

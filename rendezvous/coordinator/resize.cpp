@@ -50,11 +50,10 @@ bool is_outside(const control::NodeRange& wanted, std::size_t size) {
 /// The nodes of the next round, or of this one if it goes on. A silent node may be heard again.
 std::size_t next_size(
     const ResizeFacts& facts, const control::NodeRange& wanted, std::size_t size) {
-    const auto count = is_outside(wanted, size)
-                           ? facts.present
-                           : std::max(
-                                 static_cast<std::size_t>(wanted.min),
-                                 size - facts.leaving + facts.waiting);
+    const auto count =
+        is_outside(wanted, size)
+            ? facts.present
+            : std::max(static_cast<std::size_t>(wanted.min), size - facts.leaving + facts.waiting);
     return wanted.in_units(std::min(static_cast<std::size_t>(wanted.max), count));
 }
 

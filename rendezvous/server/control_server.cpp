@@ -11,9 +11,9 @@
 
 #include <boost/asio/post.hpp>
 
-#include <algorithm>
 #include <new>
 #include <utility>
+#include <vector>
 
 namespace ddprun::server {
 ControlServer::ControlServer(
@@ -134,19 +134,23 @@ void ControlServer::holds(std::size_t before, std::size_t now) {
     if (now > before) keep_within_bound();
 }
 
-/// Closes the connections that hold most until the total is within its bound.
+/// Closes connections until the total is within its bound: of the tenant that holds most the one
+/// that holds most.
 void ControlServer::keep_within_bound() {
     while (held_bytes_ > max_held_bytes_) {
-        const auto biggest = std::max_element(
-            connections_.begin(), connections_.end(), [](const auto& a, const auto& b) {
-                return a.second->held_bytes() < b.second->held_bytes();
-            });
-        if (biggest == connections_.end() || biggest->second->held_bytes() == 0) return;
-        biggest->second->abort_over_bound(
+        std::vector<Holder> holders;
+        for (const auto& [id, connection] : connections_)
+            holders.push_back({id, of_tenants_.tenant_of(id), connection->held_bytes()});
+        const auto biggest = biggest_of_biggest(holders);
+        if (!biggest) return;
+        auto& connection = *connections_.at(*biggest);
+        const auto& tenant = of_tenants_.tenant_of(*biggest);
+        connection.abort_over_bound(
             "all agents together hold " + std::to_string(held_bytes_) +
             " bytes of unsent and incomplete messages, more than " +
-            std::to_string(max_held_bytes_) + "; this one holds most of it, " +
-            std::to_string(biggest->second->held_bytes()));
+            std::to_string(max_held_bytes_) + "; this one holds most of " +
+            (tenant.empty() ? "it" : "what tenant '" + tenant + "' holds") + ", " +
+            std::to_string(connection.held_bytes()));
     }
 }
 
@@ -195,7 +199,9 @@ std::uint64_t ControlServer::add_jobs(
 }
 
 void ControlServer::greeted(ConnectionId id) {
-    const auto& connection = *connections_.at(id);
+    auto& connection = *connections_.at(id);
+    if (auto full = of_tenants_.add(id, connection.tenant()); !full.empty())
+        return connection.abort_over_bound(std::move(full));
     post(Machine::Connected{
         id,
         net::peer_address(connection.socket()),
@@ -222,6 +228,7 @@ void ControlServer::received(ConnectionId id, control::AgentMessage message) {
 
 void ControlServer::ended(ConnectionId id, bool was_greeted, const std::string& reason) {
     handshakes_.remove(id);
+    of_tenants_.remove(id);
     const auto connection = connections_.extract(id);
     const auto& peer = connection.mapped()->peer();
     log::debug("rendezvous.agent_disconnected", {{"peer", peer}, {"reason", reason}});

@@ -10,6 +10,7 @@
 #include "rendezvous/server/handshakes.hpp"
 #include "rendezvous/server/http_status.hpp"
 #include "rendezvous/server/server_secrets.hpp"
+#include "rendezvous/server/tenant_bounds.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -124,6 +125,7 @@ private:
     Hooks hooks_;
     ServerSecrets secrets_;
     Handshakes handshakes_;
+    TenantConnections of_tenants_;
     std::size_t max_held_bytes_;
     std::size_t held_bytes_ = 0;
     std::map<ConnectionId, std::shared_ptr<ControlConnection>> connections_;

@@ -13,6 +13,7 @@
 #include "rendezvous/server/log_writer.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 #include "rendezvous/server/service_manager.hpp"
+#include "rendezvous/server/tenant_bounds.hpp"
 #include "rendezvous/server/unproved_callers.hpp"
 #include "rendezvous/tls/secret_file.hpp"
 #include "rendezvous/tls/session.hpp"
@@ -153,12 +154,15 @@ int run_daemon(int argc, const char* const* argv) {
     RendezvousServer server(std::move(server_options));
     if (const auto port = server.start(); !port)
         return daemon::refuse(1, daemon::describe(port.error(), options.port, activation));
-    if (has_secret)
+    const log::Field callers{"callers", limits::max_unproved_callers};
+    const log::Field handshakes{"handshakes", limits::max_tls_handshakes};
+    const log::Field unproved{"most_mib", most_unproved_bytes / (1024 * 1024)};
+    if (!options.secret_dir.empty())
         log::info(
             "security.bounds",
-            {{"callers", limits::max_unproved_callers},
-             {"handshakes", limits::max_tls_handshakes},
-             {"most_mib", most_unproved_bytes / (1024 * 1024)}});
+            {callers, handshakes, unproved, {"tenant_mib", most_tenant_bytes / (1024 * 1024)}});
+    else if (has_secret)
+        log::info("security.bounds", {callers, handshakes, unproved});
     if (!has_secret && !options.is_insecure && daemon::is_beyond_loopback(options))
         log::warning(
             "security.none",

@@ -382,8 +382,8 @@ std::string Life::drain_problem() {
     for (const auto& job : cluster_.server().coordinator().status(cluster_.world().now()))
         for (const auto& drained : job.drained_hosts)
             for (const auto& node : job.nodes)
-                if (node.host == drained.host && drained_.contains(node.host) && node.state == "running" &&
-                    !node.reason.starts_with("leaving: ") &&
+                if (node.host == drained.host && drained_.contains(node.host) &&
+                    node.state == "running" && !node.reason.starts_with("leaving: ") &&
                     !node.reason.starts_with("disconnected"))
                     return "drained host " + node.host + " has a place: " + node.reason;
     return {};

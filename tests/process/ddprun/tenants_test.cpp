@@ -209,7 +209,7 @@ TEST_CASE("hundreds of callers of one address that prove nothing keep no member 
     const Tenants tenants;
     auto daemon = tenants.start_daemon();
     const auto port = daemon.wait_for_number("port=");
-    CHECK(contains(daemon.wait_for_line("security.bounds"), "most_mib=288"));
+    CHECK(contains(daemon.wait_for_line("security.bounds"), "most_mib=288 tenant_mib=15568"));
     net::prepare_descriptors();
     std::vector<std::unique_ptr<RawClient>> callers;
     for (std::size_t i = 0; i < 300; ++i) {

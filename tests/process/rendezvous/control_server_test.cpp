@@ -117,6 +117,33 @@ struct Served {
     server::ControlServer control;
 };
 
+tls::Secret secret_of(char letter) {
+    return tls::Secret{std::string(43, letter)};
+}
+
+tls::TenantFolder two_tenants() {
+    tls::TenantFolder folder{"test", "/nonexistent", {}};
+    folder.tenants = *tls::Tenants::of(
+        {{"blue", {"test", {}, {secret_of('B')}}}, {"red", {"test", {}, {secret_of('R')}}}});
+    return folder;
+}
+
+/// A caller that has proved this secret and then has sent these bytes.
+std::unique_ptr<RawClient> proved(Served& served, char letter, const std::string& bytes) {
+    auto caller = std::make_unique<RawClient>(served.acceptor.local_endpoint().port());
+    auto session = tls::Session::for_client(tls::control_key(secret_of(letter)));
+    caller->say(session.take_output());
+    served.control.adopt_encrypted(served.acceptor.accept(), {});
+    std::string plain;
+    while (!session.is_established()) {
+        served.until([&] { return served.io.poll() == 0; });
+        REQUIRE(session.receive(caller->hear(1), plain).has_value());
+    }
+    session.send("DDPRUN/1\n" + bytes);
+    caller->say(session.take_output());
+    return caller;
+}
+
 /// The jobs that a page would show.
 struct CountedJobs : server::JobPage {
     server::StatusQuery query() const override { return {}; }
@@ -159,6 +186,32 @@ TEST_CASE("the agent that holds most is closed when all together hold too much")
     CHECK(served.rejected.front().starts_with("all agents together hold "));
     CHECK(served.control.held_bytes() <= bound);
     CHECK(served.is_served(*healthy));
+}
+
+TEST_CASE("the tenant whose agents hold most loses one of them, and no other tenant does") {
+    Served served(two_tenants());
+    const auto half = [](std::size_t bytes) {
+        return std::string("\0\0\xff\xff", 4) + std::string(bytes, ' ');
+    };
+    std::vector<std::unique_ptr<RawClient>> callers;
+    const auto add = [&](char letter, std::size_t bytes) {
+        const auto before = served.control.held_bytes();
+        callers.push_back(proved(served, letter, half(bytes)));
+        REQUIRE(served.until([&] {
+            return served.control.held_bytes() >= before + bytes || !served.rejected.empty();
+        }));
+    };
+    // The biggest of all is alone.
+    add('R', 60'000);
+    while (served.rejected.empty()) {
+        REQUIRE(callers.size() < 20);
+        add('B', 30'000);
+    }
+    CHECK(served.rejected.size() == 1);
+    CHECK(
+        served.rejected.front().find("holds most of what tenant 'blue' holds") !=
+        std::string::npos);
+    CHECK(served.control.held_bytes() <= bound);
 }
 
 TEST_CASE("callers without the secret are counted together, those in clear text too") {

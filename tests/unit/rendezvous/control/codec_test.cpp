@@ -285,6 +285,14 @@ TEST_CASE("escaped text is as long as allowed, and never breaks an escape") {
     }
 }
 
+TEST_CASE("a reader cuts the text of a message that its writer has not cut") {
+    const std::string start =
+        R"({"type":"notice","signal":15,"left":1,"ends_job":false,"reason":")";
+    const auto message = decoded<AgentMessage>(framed(start + std::string(60'000, 'x') + "\"}"));
+    REQUIRE(message.has_value());
+    CHECK(std::get<Notice>(**message).reason.size() == limits::max_free_text_bytes);
+}
+
 TEST_CASE("what is not UTF-8 is replaced, and a cut never splits a character") {
     CHECK(escaped("a\xFF\xC3(b", 100) == "a\xEF\xBF\xBD\xEF\xBF\xBD(b");
     CHECK(escaped("\xED\xA0\x80", 100) == "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");

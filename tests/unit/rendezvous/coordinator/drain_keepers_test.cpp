@@ -119,13 +119,11 @@ TEST_CASE("the list goes to the keepers after each change, and a former keeper d
     CHECK(lists(job) == Lines{"a count=1 c", "b count=1 c", "d count=1 c"});
 
     job.say("a", control::Drain{9, {"b"}, false, "ddprunctl"});
-    CHECK(
-        lists(job) == Lines{"a count=2 b c", "b count=2", "d count=2 b c", "e count=2 b c"});
+    CHECK(lists(job) == Lines{"a count=2 b c", "b count=2", "d count=2 b c", "e count=2 b c"});
     // What was missed comes with the resume.
     job.drop("d");
-    job.resume("d", NodeState::running, [&](control::Resume& resume) {
-        resume.drained = list(1, {"c"});
-    });
+    job.resume(
+        "d", NodeState::running, [&](control::Resume& resume) { resume.drained = list(1, {"c"}); });
     CHECK(lists(job) == Lines{"d count=2 b c"});
     job.resume("d", NodeState::running, [&](control::Resume& resume) {
         resume.drained = list(2, {"b", "c"});
@@ -183,12 +181,9 @@ TEST_CASE("a node of a drained host that stood by does so under the next server,
     drain(job, "c", "a b");
     job.join("e", [](control::Join& join) { on_host(join, "c"); });
     job.restart_server();
-    job.resume("e", NodeState::ready, [](control::Resume& resume) {
-        resume.join.node.host = "c";
-    });
-    job.resume("a", NodeState::running, [&](control::Resume& resume) {
-        resume.drained = list(1, {"c"});
-    });
+    job.resume("e", NodeState::ready, [](control::Resume& resume) { resume.join.node.host = "c"; });
+    job.resume(
+        "a", NodeState::running, [&](control::Resume& resume) { resume.drained = list(1, {"c"}); });
     job.resume("b", NodeState::running);
     const auto lines = job.output();
     CHECK(std::any_of(lines.begin(), lines.end(), [](const std::string& line) {

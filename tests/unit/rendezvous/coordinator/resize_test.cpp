@@ -248,8 +248,7 @@ TEST_CASE("nodes that leave and nodes of drained hosts are no part of the size t
         join.node.host = "c";
     });
     CHECK(resize(job, {1, 5}) == "done \"--nnodes=1:5: the job goes on with 2 nodes\"");
-    CHECK(
-        resize(job, {3, 5}) == refused("--nnodes=3:5 needs 3 nodes, and there are 2"));
+    CHECK(resize(job, {3, 5}) == refused("--nnodes=3:5 needs 3 nodes, and there are 2"));
 }
 
 TEST_CASE("a size that comes while the round is stopped for another cause lets nodes in as well") {

@@ -44,6 +44,11 @@ void Story::is_hosted() {
     coordinator_.emplace(options_);
 }
 
+void Story::bounds_tenants(std::size_t nodes) {
+    options_.most_nodes_of_tenant = nodes;
+    coordinator_.emplace(options_);
+}
+
 void Story::restart_server() {
     coordinator_.emplace(options_);
     connections_.clear();

@@ -29,6 +29,9 @@ public:
     /// The server lives inside a `ddprun` of the story's job.
     void is_hosted();
 
+    /// A tenant has at most so many nodes.
+    void bounds_tenants(std::size_t nodes);
+
     /// The server is replaced by a new one; no node is connected.
     void restart_server();
 

@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/base/limits.hpp"
 #include "tests/unit/rendezvous/coordinator/story.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <string>
 
 using namespace ddprun;
 using namespace ddprun::coordinator;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -42,6 +51,67 @@ TEST_CASE("a run id of two tenants names two jobs, and neither shows in the othe
     server.succeeded("a d");
     CHECK(server.result("a") == "result succeeded exit_code=0");
     CHECK(server.result("b").empty());
+}
+
+TEST_CASE("a tenant has so many nodes in all its jobs, also after the server was started again") {
+    Story server{"1:3"};
+    server.bounds_tenants(2);
+    for (const std::string node : {"a", "b", "c"})
+        server.is_of_tenant(node, "blue");
+    server.is_of_tenant("d", "red");
+    const std::string full =
+        "this server has 2 nodes of tenant 'blue' already, and keeps no more of one tenant";
+    server.join("a");
+    server.join("b", [](control::Join& join) { join.run_id = "other"; });
+    server.output();
+    server.join("c");
+    CHECK(server.output() == Lines{"c refused \"" + full + "\"", "c close"});
+    server.join("c", [](control::Join& join) { join.run_id = "third"; });
+    CHECK(server.output().front() == "c refused \"" + full + "\"");
+    server.join("d");
+    CHECK(server.output().front().starts_with("d welcome"));
+    // One that is there joins again, and the place of one that is gone is free.
+    server.join("a");
+    CHECK(server.output().front().starts_with("a welcome"));
+    server.leave("b", SIGTERM);
+    server.drop("b");
+    server.output();
+    server.join("c");
+    CHECK(server.output().front().starts_with("c welcome"));
+
+    server.restart_server();
+    for (const std::string node : {"a", "c", "b"})
+        server.resume(node, control::NodeState::ready);
+    const auto lines = server.output();
+    CHECK(std::count(lines.begin(), lines.end(), "a resumed") == 1);
+    CHECK(std::count(lines.begin(), lines.end(), "c resumed") == 1);
+    CHECK(std::count(lines.begin(), lines.end(), "b resumed") == 0);
+    // It goes on trying.
+    CHECK(std::count(lines.begin(), lines.end(), "b close") == 1);
+}
+
+TEST_CASE("the jobs of one tenant that have ended displace none of another's") {
+    Story server{"1"};
+    const auto end_job = [&](const std::string& node, const std::string& tenant) {
+        server.is_of_tenant(node, tenant);
+        server.join(node);
+        server.started(node);
+        server.succeeded(node);
+        server.drop(node);
+    };
+    end_job("a", "blue");
+    const auto incarnation = server.status().incarnation;
+    for (std::size_t i = 0; i <= limits::max_ended_jobs_per_tenant; ++i) {
+        if (i % (limits::max_jobs_per_tenant / 2) == 0) server.pass(2h);
+        end_job("r" + std::to_string(i), "red");
+    }
+    server.pass(2h);
+    CHECK(tenants_seen(server, Scope::everything()).empty());
+    server.output();
+    server.resume("a", control::NodeState::running, [&](control::Resume& resume) {
+        resume.incarnation = incarnation;
+    });
+    CHECK(server.output().front() == "a lost \"the job ended long ago\"");
 }
 
 TEST_CASE("a newer incarnation of one tenant ends no job of another") {
