@@ -3,6 +3,8 @@
 
 #include <boost/system/error_code.hpp>
 
+#include <type_traits>
+
 /// Errors in a control frame. Each of them ends the connection; the context of the `Failure` names
 /// the field.
 namespace ddprun::control {

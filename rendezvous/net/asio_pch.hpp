@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The headers every shell includes, compiled once. Sources still include what they use: the clang
-// build has no precompiled header.
+// The headers every shell includes, compiled once. Sources still include what they use, which
+// tests/rules checks.
 #pragma once
 
 #include <boost/asio.hpp>

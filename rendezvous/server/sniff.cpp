@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 

@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <cctype>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>

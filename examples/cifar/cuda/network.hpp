@@ -9,6 +9,7 @@
 #include "weights.hpp"
 
 #include <map>
+#include <string>
 
 namespace cifar {
 

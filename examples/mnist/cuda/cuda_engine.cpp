@@ -9,10 +9,13 @@
 #include "network.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <limits>
 #include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace mnist::cuda {
 namespace {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <vector>
 
 namespace mnist::cuda {
 

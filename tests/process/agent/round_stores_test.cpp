@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>

@@ -4,6 +4,7 @@
 #include <cuda.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <thread>

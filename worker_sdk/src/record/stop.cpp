@@ -13,6 +13,7 @@
 #include <array>
 #include <atomic>
 #include <charconv>
+#include <cstdint>
 #include <cstring>
 #include <mutex>
 
