@@ -5,6 +5,7 @@
 #include "rendezvous/control/field_kinds.hpp"
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/control/text.hpp"
+#include "rendezvous/control/voter_set_fields.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -270,6 +271,15 @@ template <class Io>
 void fields(Io& io, Like<Io, Drained>& drained) {
     io("count", drained.count, Whole{1, limits::max_drain_changes});
     io("hosts", drained.hosts, List{limits::max_kept_drained_hosts});
+}
+
+template <>
+inline constexpr std::string_view type_name<Voters> = "voters";
+template <class Io>
+void fields(Io& io, Like<Io, Voters>& voters) {
+    io("lineage", voters.lineage);
+    io("ballot", voters.ballot);
+    io("set", voters.set);
 }
 
 template <>

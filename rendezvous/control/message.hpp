@@ -7,6 +7,7 @@
 #include "rendezvous/control/causes.hpp"
 #include "rendezvous/control/job_command.hpp"
 #include "rendezvous/control/terms.hpp"
+#include "rendezvous/control/voter_set.hpp"
 #include "rendezvous/control/worker_order.hpp"
 
 #include <cstddef>
@@ -450,6 +451,18 @@ struct Lost {
     bool operator==(const Lost&) const = default;
 };
 
+/// Which processes vote about the leader of the job, as far as the server knows.
+struct Voters {
+    /// Of the record that has the voters: another one is another register (rendezvous/voters/).
+    Nonce lineage;
+    /// In which the record was written. Of two messages about one lineage the one with the higher
+    /// ballot is newer.
+    Ballot ballot = {};
+    VoterSet set = {};
+
+    bool operator==(const Voters&) const = default;
+};
+
 struct Stop {
     int round = 0;
     std::string reason;
@@ -568,6 +581,7 @@ using ServerMessage = std::variant<
     Lost,
     Resized,
     Drained,
+    Voters,
     Assignment,
     Stop,
     Standby,

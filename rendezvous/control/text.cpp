@@ -89,6 +89,15 @@ std::string describe_save_report(const SaveReport& report) {
     return line + (report.is_silent ? " silent" : "");
 }
 
+std::string describe_voters(const Voters& voters) {
+    auto line = "version=" + std::to_string(voters.set.version);
+    for (const auto& place : voters.set.voters)
+        line += ' ' + place.address;
+    for (const auto& place : voters.set.former)
+        line += " former=" + place.address;
+    return line;
+}
+
 }  // namespace
 }  // namespace text
 
@@ -178,6 +187,7 @@ std::string describe(const ServerMessage& message) {
                     text += ' ' + host.host;
                 return text;
             },
+            [](const Voters& voters) { return describe_voters(voters); },
             [](const Assignment& assignment) { return describe_assignment(assignment); },
             [](const Stop& stop) {
                 return of("round", stop.round) + " " + signal_name(stop.how) +

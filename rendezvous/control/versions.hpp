@@ -28,6 +28,8 @@ inline constexpr int resize_since = 2;
 inline constexpr int orders_since = 2;
 /// From this version on agents keep the list of drained hosts for the next server.
 inline constexpr int drained_since = 2;
+/// From this version on agents are notified of which nodes vote about the leader.
+inline constexpr int voters_since = 2;
 /// From this version on agents report what their workers do, and are notified of a hang.
 inline constexpr int hang_since = 2;
 /// From this version on nodes keep the job's goodput for the next server, and get it with the

@@ -5,8 +5,6 @@
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/voters/job_record.hpp"
 
-#include <compare>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -14,13 +12,7 @@
 /// What a proposer sends to voters, and what they answer. On the wire: FORMAT.md.
 namespace ddprun::voters {
 
-/// Numbers an attempt to read or change the register. No two attempts have the same.
-struct Ballot {
-    std::uint64_t counter = 0;
-    /// The nonce of the proposer's process.
-    Nonce proposer;
-    auto operator<=>(const Ballot&) const = default;
-};
+using control::Ballot;
 
 // ---- requests -----------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/control/error.hpp"
 #include "rendezvous/control/json_fields.hpp"
+#include "rendezvous/control/voter_set_fields.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -11,30 +12,16 @@
 namespace ddprun::voters {
 
 using control::Like;
-using control::List;
 using control::Name;
-using control::Whole;
+using control::voted_number;
 
 namespace {
 
-constexpr Whole number{0, static_cast<std::int64_t>(limits::max_voted_number)};
 constexpr Name text{1};
 
 }  // namespace
 
 // The fields of the messages, in the order on the wire.
-
-template <class Io>
-void fields(Io& io, Like<Io, Ballot>& ballot) {
-    io("counter", ballot.counter, number);
-    io("proposer", ballot.proposer);
-}
-
-template <class Io>
-void fields(Io& io, Like<Io, VoterPlace>& place) {
-    io("addr", place.address, text);
-    io("nonce", place.nonce);
-}
 
 template <class Io>
 void fields(Io& io, Like<Io, Leader>& leader) {
@@ -44,19 +31,12 @@ void fields(Io& io, Like<Io, Leader>& leader) {
 }
 
 template <class Io>
-void fields(Io& io, Like<Io, VoterSet>& set) {
-    io("version", set.version, number);
-    io("voters", set.voters, List{limits::max_voters});
-    io.optional("former", set.former, List{limits::max_voters});
-}
-
-template <class Io>
 void fields(Io& io, Like<Io, JobRecord>& record) {
     io("lineage", record.lineage);
     io.optional("leader", record.leader);
-    io("epoch", record.epoch, number);
+    io("epoch", record.epoch, voted_number);
     io("ttl", record.ttl);
-    io("counter", record.counter, number);
+    io("counter", record.counter, voted_number);
     io("set", record.voters);
 }
 

@@ -66,6 +66,10 @@ template <>
 inline constexpr const char* part_name<control::NodeSummary> = "*node summary*";
 template <>
 inline constexpr const char* part_name<control::DrainedHost> = "*drained host*";
+template <>
+inline constexpr const char* part_name<control::VoterSet> = "*voter set*";
+template <>
+inline constexpr const char* part_name<control::VoterPlace> = "*voter*";
 
 /// Lists the fields of one message or part, and of the parts inside.
 class FieldLister {

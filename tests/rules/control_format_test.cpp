@@ -50,6 +50,7 @@ std::string in_full(std::string kind, const std::string& cause_kinds) {
     if (kind == "a *cause* kind") return cause_kinds;
     kind = replaced(std::move(kind), "-2^31 ", "-2147483648 ");
     kind = replaced(std::move(kind), "2^31-1", "2147483647");
+    kind = replaced(std::move(kind), "2^53", "9007199254740992");
     return replaced(std::move(kind), "2^32-1", "4294967295");
 }
 
@@ -109,12 +110,14 @@ std::vector<std::string> forgotten_members() {
         text_of("rendezvous/control/terms.hpp") + text_of("rendezvous/control/causes.hpp") +
         text_of("rendezvous/control/message.hpp") + text_of("rendezvous/control/command.hpp") +
         text_of("rendezvous/control/job_command.hpp") +
-        text_of("rendezvous/control/worker_order.hpp"));
+        text_of("rendezvous/control/worker_order.hpp") +
+        text_of("rendezvous/control/voter_set.hpp"));
     const auto definitions = without_comments(
         text_of("rendezvous/control/fields.hpp") +
         text_of("rendezvous/control/command_fields.hpp") +
         text_of("rendezvous/control/job_command_fields.hpp") +
-        text_of("rendezvous/control/worker_order_fields.hpp"));
+        text_of("rendezvous/control/worker_order_fields.hpp") +
+        text_of("rendezvous/control/voter_set_fields.hpp"));
     const std::regex declaration{R"(\n    [\w:]+(?:<[\w:<>]+>)? (\w+)(?: = [^;]*|\{[^;]*\})?;)"};
     const std::regex beginning{R"(struct (\w+) \{)"};
     std::vector<std::string> forgotten;

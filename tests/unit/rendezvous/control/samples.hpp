@@ -197,6 +197,13 @@ inline std::vector<ServerMessage> server_messages() {
         Resized{},
         Drained{3, {{"node5", "drained by ddprunctl"}}},
         Drained{},
+        Voters{
+            a_nonce(3),
+            {1ULL << 53U, a_nonce(4)},
+            {2,
+             {{"10.0.0.2:20002", a_nonce(4)}, {"[fe80::1]:20002", a_nonce(5)}},
+             {{"node1:20002", a_nonce(4)}}}},
+        Voters{},
         an_assignment(),
         Stop{4, "rank 3 died", a_cause(), 15, std::chrono::seconds{30}},
         Standby{"two nodes are missing", 2},
