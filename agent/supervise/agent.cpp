@@ -32,7 +32,7 @@ void begin(AgentStep& step) {
     agent.stores.open(step.out);
     const auto& left = agent.config.preemption.time_left;
     const auto grace = agent.config.join.settings.grace;
-    // If less time is left, there is no time for a save: the scheduler ends the allocation.
+    // If the time left is shorter than the grace, the scheduler ends the allocation before a save.
     if (left && *left > grace) agent.preemption.allocation_stop_at = step.now + *left - grace;
     if (!agent.config.health_check.empty())
         return check_health(step, Interface::CheckHealth::Reason::start);

@@ -19,25 +19,26 @@ namespace ddprun::agent {
 /// tests/sim. Events and effects: AgentInterface.
 ///
 ///   joining   --Assignment-->          starting    SpawnWorkers, CheckStore
-///   joining   --Signalled-->           joining     Send Leave; done with a result or without
-///   starting, running --Signalled, and
-///      the workers save before-->      same        Send Notice; leaves when it is over
+///   joining   --Signalled-->           joining     Send Leave; done, with or without a result
+///   starting, running --Signalled, if
+///      the workers can save-->         same        Send Notice; leaves after the notice
 ///   joining   --Lost-->                joining     joins under a new nonce
 ///   starting  --all spawned-->         running     Send Started
 ///   running   --all exited 0-->        succeeded   Send Succeeded
-///   starting, running --failure-->     stopping    ExplainFailure, then Send Failed; where the
-///                                                  round has other ranks, GiveNotice before
+///   starting, running --failure-->     stopping    ExplainFailure, then Send Failed; GiveNotice
+///                                                  before, if the round has other ranks
 ///   starting, running --fence-->       stopping    KillSession
 ///   starting, running, succeeded
 ///      --Stop, Lost, Signalled-->      stopping    the group's signals
 ///   stopping  --group ended-->         joining     Send Ready with a fresh store
 ///   any       --JobResult, Ending-->   stopping, and without workers done: Finish
 ///
-/// Its data is in agent_data.hpp. Each part there makes the decisions of its topic: `ServerLink`
-/// those about the connection, `Fence` how long the ranks belong to this node, `WorkerGroup` those
-/// about the processes, `FailureReport` which worker failed first. The rest is functions over the
-/// data, one file per topic: agent_messages (from the server), agent_reports (to it), agent_round,
-/// agent_leave, agent_fence, agent_save, agent_store, agent_hang, agent_health, agent_commands.
+/// The data is in agent_data.hpp. Each part there decides about one topic: `ServerLink` about the
+/// connection, `Fence` about how long the ranks belong to this node, `WorkerGroup` about the
+/// processes, `FailureReport` about which worker failed first. Functions over the data make all
+/// other decisions, one file per topic: agent_messages (from the server), agent_reports (to the
+/// server), agent_round, agent_leave, agent_fence, agent_save, agent_store, agent_hang,
+/// agent_health, agent_commands.
 class Agent : public AgentInterface {
 public:
     using Phase = AgentPhase;
@@ -51,13 +52,14 @@ public:
 
     Phase phase() const { return data_.phase; }
     const control::Node& node() const { return data_.node; }
-    /// The current round's workers, while they are being spawned or not all have ended.
+    /// The workers of the current or last round, which may all have ended. Null: no round with
+    /// workers has begun.
     const WorkerGroup* group() const { return data_.group(); }
-    /// The assignment of the current round, or of this node's last one; null: there was none.
+    /// The assignment of the current or last round; null: no round has begun.
     const control::Assignment* assignment() const {
         return data_.round ? &data_.round->assignment : nullptr;
     }
-    /// The number of the job's nodes: as started, or as a command has set it.
+    /// The number of nodes of the job: as given at its start, or as set by the newest command.
     const control::NodeRange& nodes() const {
         return data_.resized ? data_.resized->nodes : data_.config.join.nodes;
     }
@@ -72,8 +74,7 @@ public:
     Fate fate() const { return data_.fate(); }
     Instant began_at() const { return data_.began_at; }
     Instant phase_began_at() const { return data_.phase_began_at; }
-    /// The number of ignored messages: they were about old rounds, or not valid in the current
-    /// state.
+    /// The number of ignored messages: about old rounds, or not valid in the state of that time.
     std::uint64_t stale_count() const { return data_.stale_count; }
 
 private:

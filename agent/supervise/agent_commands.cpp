@@ -18,7 +18,7 @@
 namespace ddprun::agent {
 namespace {
 
-/// Turns this node's own leaving, after which the other nodes would go on, into the end of the job.
+/// Called when this node is leaving and the other nodes would go on: ends the whole job instead.
 void end_job_instead(AgentStep& step, NodeLeaving::JobEnd command, Duration grace) {
     auto& agent = step.agent;
     agent.leaving->command = std::move(command);
@@ -34,12 +34,12 @@ void end_job_instead(AgentStep& step, NodeLeaving::JobEnd command, Duration grac
 
 using What = control::WorkerOrder::What;
 
-/// Why the order is not performed; empty: it is.
+/// Why the order cannot be performed; empty: it can.
 std::string objection_to(const AgentData& agent, const control::WorkerOrder& order) {
     if (!agent.is_current(order.round) || !agent.has_workers())
         return "no worker of round " + std::to_string(order.round) + " runs on this node now";
     if (order.what != What::stack) return {};
-    // A look may never end: reading about a process can hang.
+    // A look may never end, because reading a process's files can hang.
     const auto open_count =
         std::count_if(agent.orders.begin(), agent.orders.end(), [](const auto& entry) {
             return entry.second.what == What::stack;
@@ -85,7 +85,7 @@ void on_worker_order(AgentStep& step, control::WorkerOrder order) {
 void on_order_performed(AgentStep& step, AgentInterface::OrderPerformed performed) {
     auto& agent = step.agent;
     const auto order = agent.orders.extract({performed.link, performed.id});
-    // The ids of another connection may be those of another server.
+    // An order of another connection may come from another server, which gives ids of its own.
     if (order.empty() || !agent.link.is_current(performed.link))
         return step.note_stale("answer to a worker order");
     step.send(answer_to(order.mapped(), std::move(performed.reply)));
@@ -113,7 +113,7 @@ void on_drain_order(AgentStep& step, const control::DrainOrder& order) {
         (agent.preemption.notice && agent.preemption.notice->is_drain) || is_ending_as_saved(agent))
         return step.note_stale("drain order");
     step.emit(AgentInterface::NoteDrained{order.reason});
-    // The node is leaving already; only the recorded reason becomes the drain.
+    // The node is about to leave already: the drain only replaces the recorded reason.
     if (agent.preemption.notice) {
         agent.preemption.notice->reason = order.reason;
         agent.preemption.notice->is_drain = true;

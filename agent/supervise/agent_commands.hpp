@@ -11,10 +11,10 @@ void on_stop_commanded(AgentStep& step, AgentInterface::StopCommanded stop);
 void pass_on(AgentStep& step, int id, control::AgentMessage message);
 /// Acts like SIGTERM, with the command as the reason. The server repeats the order after a resume.
 void on_drain_order(AgentStep& step, const control::DrainOrder& order);
-/// Performs a command of another machine, unless its round is over here or the agent looks at too
-/// many workers already.
+/// Performs a command that was given on another machine. Refuses it if the command's round is over
+/// on this node, or if too many workers are being sampled already.
 void on_worker_order(AgentStep& step, control::WorkerOrder order);
-/// Answers the server, unless the order came on another connection.
+/// Answers the server, unless the order came on an earlier connection.
 void on_order_performed(AgentStep& step, AgentInterface::OrderPerformed performed);
 
 }  // namespace ddprun::agent

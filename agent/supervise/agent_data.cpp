@@ -53,8 +53,8 @@ std::string AgentData::incarnation() const {
 }
 
 std::optional<Instant> AgentData::fence_ends_at() const {
-    // The leaders of workers that have succeeded are gone, and their leftovers use no communicator:
-    // no fence is needed.
+    // After success no fence is needed: the leaders have ended, and their leftovers use no
+    // communicator.
     if (!has_workers() || phase == AgentPhase::succeeded) return std::nullopt;
     return fence.ends_at(link.membership());
 }

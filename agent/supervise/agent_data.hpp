@@ -28,15 +28,15 @@ namespace ddprun::agent {
 
 enum class AgentPhase : std::uint8_t { joining, starting, running, succeeded, stopping, done };
 
-/// Which end is already decided, whatever is commanded later. A node that leaves alone can still be
+/// The decided end, which no later command takes back. A node that leaves alone can still be
 /// ordered to end the job.
 enum class AgentFate : std::uint8_t { open, node_ends, job_ends };
 
 /// The node's announced or expected removal.
 struct Preemption {
     std::optional<NodeNotice> notice;
-    /// The last moment for an orderly stop before the allocation ends; empty once there is a notice
-    /// of it.
+    /// The last moment for an orderly stop before the allocation ends. Empty: no end is expected,
+    /// or its notice has been given.
     std::optional<Instant> allocation_stop_at;
     /// Whether workers of this or an earlier round have called `should_save`.
     bool has_asking_workers = false;
@@ -62,7 +62,7 @@ struct AgentData {
     Fence fence;
     Promise promise;
     NodeStores stores;
-    /// The current round, or the last one of this node.
+    /// This node's current or last round.
     std::optional<NodeRound> round;
     FailureReport::Ends last_ends;  ///< the ends of the last completed round
     Preemption preemption;
@@ -72,7 +72,7 @@ struct AgentData {
     std::optional<NodeLeaving> leaving;
     std::optional<Ending> ending;
     std::optional<KeptGoodput> goodput;
-    /// From the server, since its last welcome; the next server gets it with a resume.
+    /// As the server has sent them since its last welcome. The next server gets both with a resume.
     std::optional<control::Resized> resized;
     std::optional<control::Drained> drained;
     bool is_lost = false;  ///< the server no longer counts this node as a member
@@ -84,7 +84,8 @@ struct AgentData {
 
     AgentData(AgentConfig config, control::Node node, std::uint16_t peer_port, Random& random);
 
-    /// The current round's workers, while they are being spawned or not all have ended.
+    /// The workers of the current or last round, which may all have ended. Null: no round with
+    /// workers has begun.
     const WorkerGroup* group() const { return round && round->group ? &*round->group : nullptr; }
     bool has_workers() const { return group() != nullptr && !group()->is_over(); }
     bool is_current(int number) const { return round && round->assignment.round == number; }
@@ -92,12 +93,12 @@ struct AgentData {
     bool is_ready() const;
     bool has_result() const;
     AgentFate fate() const;
-    /// How the workers of the current round ended, or those of the last one.
+    /// The ends of the current round's workers; if it has no workers, the ends of the round before.
     FailureReport::Ends worker_ends() const;
     /// Empty before a server has welcomed this node.
     std::string incarnation() const;
 
-    /// When this node kills its workers if no answer of the server arrives before.
+    /// When this node kills its workers, unless the server answers earlier.
     std::optional<Instant> fence_ends_at() const;
     /// When an idle node times out.
     std::optional<Instant> times_out_at() const;
@@ -105,7 +106,7 @@ struct AgentData {
     std::optional<Instant> wait_ends_at() const;
 };
 
-/// One event on its way through an agent: its data, the time, and the effects.
+/// One event while an agent handles it: the agent's data, the time, and the effects so far.
 struct AgentStep {
     AgentData& agent;
     Instant now;

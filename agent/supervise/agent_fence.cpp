@@ -24,7 +24,7 @@ void on_peer_answered(AgentStep& step, const AgentInterface::PeerAnswered& answe
     if (is_over && agent.fence_ends_at()) fence_self(step, "a neighbour is in a later round");
 }
 
-/// The server may soon assign this node's ranks to another node: none of its processes may go on.
+/// The server may soon assign this node's ranks to another node: no worker here may go on.
 void fence_self(AgentStep& step, std::string reason) {
     auto& agent = step.agent;
     agent.fence.trip();

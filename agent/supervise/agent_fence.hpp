@@ -14,7 +14,7 @@ void probe_neighbours(AgentStep& step);
 void on_peer_answered(AgentStep& step, const AgentInterface::PeerAnswered& answered);
 /// Kills the workers.
 void fence_self(AgentStep& step, std::string reason);
-/// Sends the fence to the keeper, which kills this node then if the agent has not.
+/// Sends the time of the fence to the keeper, which kills this node if the agent has not done so.
 void update_keeper(AgentStep& step);
 
 }  // namespace ddprun::agent

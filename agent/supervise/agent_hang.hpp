@@ -5,8 +5,8 @@
 
 #include <optional>
 
-/// The agent inspects its workers (--hang-after), and carries out what the server decides from
-/// that.
+/// The agent inspects its workers (--hang-after), and carries out the server's decision about a
+/// hang.
 namespace ddprun::agent {
 
 /// Requires: the round's workers have started.

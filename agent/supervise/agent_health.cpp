@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A worker whose GPU has an error usually ends by itself, with a traceback.
+/// Time for a worker whose GPU has an error: it usually ends by itself, with a traceback.
 constexpr Duration xid_end_timeout = 5s;
 
 void leave_as_unfit(AgentStep& step, const std::string& reason) {
@@ -47,8 +47,8 @@ void check_health(AgentStep& step, AgentInterface::CheckHealth::Reason reason) {
     step.emit(AgentInterface::CheckHealth{reason});
 }
 
-/// Checks also after a secondary failure and during an explanation: which node is at fault is not
-/// known yet.
+/// The check also runs after a secondary failure and during an explanation: the node at fault is
+/// not known yet.
 void check_health_after_round(AgentStep& step) {
     auto& agent = step.agent;
     const auto& failures = agent.round->failures;
@@ -86,7 +86,7 @@ void on_xid_seen(AgentStep& step, AgentInterface::XidSeen seen) {
         return step.emit(AgentInterface::NoteXid{what, "none: this node is ending"});
     const auto meant = health::action_of(seen.line);
     if (seen.local_ranks.empty() || !seen.round) {
-        // The verdict on a GPU may come when the worker that had the error is gone.
+        // The verdict on a GPU may come after the end of the worker that had the error.
         const bool is_late =
             meant == health::XidAction::unfit && agent.xids.has_been_used(seen.line.gpu);
         step.emit(AgentInterface::NoteXid{
@@ -95,7 +95,8 @@ void on_xid_seen(AgentStep& step, AgentInterface::XidSeen seen) {
         return;
     }
     agent.xids.note_used(seen.line.gpu);
-    // Often every worker has all devices open. Then nothing shows which one cannot go on.
+    // Often every worker has all devices open. Then nothing shows which worker the error has
+    // stopped.
     if (meant == health::XidAction::restart && seen.local_ranks.size() > 1)
         return step.emit(AgentInterface::NoteXid{
             what, "none: several workers use this GPU, and the driver names none of them"});

@@ -14,7 +14,7 @@ void on_health_checked(AgentStep& step, AgentInterface::HealthChecked checked);
 void on_xid_seen(AgentStep& step, AgentInterface::XidSeen seen);
 /// When a worker is killed because of its GPU.
 std::optional<Instant> xid_end_at(const AgentData& agent);
-/// Requires: that moment has come.
+/// Requires: the time `xid_end_at` has come.
 void end_for_xid(AgentStep& step);
 
 }  // namespace ddprun::agent

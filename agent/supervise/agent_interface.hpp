@@ -24,15 +24,15 @@
 namespace ddprun::agent {
 
 /// The events and effects of `Agent`, used by the agent itself, its parts and its drivers. An event
-/// or effect with the name of a part's own one is passed on unchanged.
+/// or effect that a part declares under the same name is passed on unchanged.
 struct AgentInterface {
-    /// `describe` makes the text for the user from it.
+    /// `describe` returns its text for the user.
     using ConnectError = ServerLink::ConnectError;
 
     // ---- events ----
 
     struct Began {};
-    /// Answers to OpenStore.
+    /// The answers to OpenStore.
     struct StoreOpened {
         std::uint16_t port;
     };
@@ -60,24 +60,24 @@ struct AgentInterface {
     struct LeftoversCounted {
         int count;
     };
-    /// Answers to CheckStore.
+    /// Answer to CheckStore.
     struct StoreChecked {
         int round;
-        /// Empty: it answered.
+        /// Empty: the store answered.
         std::string failure;
     };
     using NoticeGiven = FailureReport::NoticeGiven;
-    /// Clients have waited long in the store on this port, which this node serves. `wait.round` is
-    /// not set.
+    /// Clients have waited long in a store that this node serves on this port. `wait.round` is not
+    /// set.
     struct StoreWaited {
         std::uint16_t port;
         control::StoreWait wait;
     };
-    /// Answers to FindStoreClients.
+    /// Answer to FindStoreClients.
     struct StoreClientsFound {
         control::StoreClients clients;
     };
-    /// A probe from another agent; each caller has a different number, for AnswerPeer.
+    /// A probe from another agent. `caller` is different for each probe, and AnswerPeer repeats it.
     struct PeerAsked {
         int caller;
         PeerProbe probe;
@@ -86,7 +86,7 @@ struct AgentInterface {
     struct ProgressRead {
         control::NodeProgress progress;
     };
-    /// Answers to LookAtWorkers.
+    /// Answer to LookAtWorkers.
     struct WorkersSeen {
         int round;
         std::vector<health::Look> looks;
@@ -96,13 +96,13 @@ struct AgentInterface {
         int round;
         std::vector<RankSave> ranks;
     };
-    /// Answers to ShowSave: every rank can see the save point now. `ranks` was read after that.
+    /// Answer to ShowSave: every rank can see the save point. `ranks` was read after that.
     struct SaveShown {
         int round;
         int ballot;
         std::vector<RankSave> ranks;
     };
-    /// Answers to Neighbours::Ask; empty: no answer came in time.
+    /// Answer to Neighbours::Ask. Empty `answer`: none came in time.
     struct PeerAnswered {
         int ask;
         std::optional<PeerAnswer> answer;
@@ -117,21 +117,21 @@ struct AgentInterface {
     struct StopCommanded {
         /// The command, with its user and process.
         std::string reason;
-        /// The time between SIGTERM and SIGKILL, in place of the job's grace; never longer than
-        /// that.
+        /// The time between SIGTERM and SIGKILL, in place of the job's grace and never longer.
         std::optional<Duration> grace = std::nullopt;
     };
-    /// Commands that the server carries out; its answer comes as `AnswerCommand` with their `id`.
+    /// Commands that the server carries out. The server's answer becomes an `AnswerCommand` with
+    /// the command's `id`.
     using DrainCommanded = control::Drain;
     using UndrainCommanded = control::Undrain;
     using ResizeCommanded = control::Resize;
-    /// Answers to PerformOrder.
+    /// Answer to PerformOrder.
     struct OrderPerformed {
         int link;
         std::uint64_t id;
         control::CommandReply reply;
     };
-    /// Answers to CheckHealth.
+    /// Answer to CheckHealth.
     struct HealthChecked {
         /// `unknown`: the check ended in another way, or not in time; `not_run`: its command could
         /// not be executed.
@@ -145,7 +145,7 @@ struct AgentInterface {
         /// The round whose workers were inspected; none: there were no workers.
         std::optional<int> round;
         health::XidLine line;
-        /// The workers that use this GPU, or the one that the driver names.
+        /// The local ranks that use this GPU, or only the rank that the driver names.
         std::vector<int> local_ranks;
     };
     struct DeadlinePassed {};
@@ -184,11 +184,11 @@ struct AgentInterface {
 
     // ---- effects ----
 
-    /// Opens a fresh keyspace on its own port; stores that are open stay open.
+    /// Opens a store with a fresh keyspace, on a port of its own. Stores that are open stay open.
     struct OpenStore {
         bool operator==(const OpenStore&) const = default;
     };
-    /// The store's clients can finish reading what was sent, then it closes.
+    /// Closes the store after its clients have read the answers that are already sent.
     struct CloseStore {
         std::uint16_t port;
         bool operator==(const CloseStore&) const = default;
@@ -200,7 +200,7 @@ struct AgentInterface {
     struct SpawnWorkers {
         control::Assignment assignment;
         std::string incarnation;
-        /// Numeric address at which the other nodes reach this one.
+        /// The numeric address at which the other nodes reach this node.
         std::string node_addr;
         bool operator==(const SpawnWorkers&) const = default;
     };
@@ -210,14 +210,14 @@ struct AgentInterface {
         Endpoint store;
         bool operator==(const CheckStore&) const = default;
     };
-    /// Finds which workers are connected to this port, the one of the round's store.
+    /// Finds the workers that are connected to this port, the port of the round's store.
     struct FindStoreClients {
         int round;
         std::uint16_t port;
         /// By local rank; 0: the worker does not run.
         std::vector<int> pids;
-        /// Local ranks of ended workers, for the answer: workers that end during the search may
-        /// have been stopped.
+        /// The local ranks of ended workers, for the answer. Listed before the search, because a
+        /// worker that ends during the search may have been stopped.
         std::vector<int> ended;
         bool operator==(const FindStoreClients&) const = default;
     };
@@ -236,8 +236,8 @@ struct AgentInterface {
     };
     using GiveNotice = FailureReport::GiveNotice;
     using ExplainFailure = FailureReport::ExplainFailure;
-    /// The round's last process has ended and its failure is explained: its error files can be
-    /// removed.
+    /// Removes the error files of a round whose last process has ended and whose failure is
+    /// explained.
     struct CleanUpRound {
         int round;
         bool operator==(const CleanUpRound&) const = default;
@@ -248,7 +248,7 @@ struct AgentInterface {
         std::optional<PeerAnswer> answer;
         bool operator==(const AnswerPeer&) const = default;
     };
-    /// Sets when the keeper kills this node.
+    /// Sets the time at which the keeper kills this node; none: the keeper does not.
     struct SetFence {
         std::optional<Instant> ends_at;
         bool operator==(const SetFence&) const = default;
@@ -269,7 +269,7 @@ struct AgentInterface {
         std::string next_step;
         bool operator==(const NoteMissing&) const = default;
     };
-    /// The first SIGINT: the user is shown the workers' `grace`, and what a second SIGINT does.
+    /// The first SIGINT: shows the user the workers' `grace` and the effect of a second SIGINT.
     struct NoteInterrupt {
         Duration grace;
         bool operator==(const NoteInterrupt&) const = default;
@@ -283,7 +283,7 @@ struct AgentInterface {
     struct ShowSave {
         int round;
         control::SavePoint save;
-        /// When a rank that has seen no agreement stops waiting for it.
+        /// When a rank stops waiting for an agreement that it has not seen.
         Instant wait_ends_at{};
         bool operator==(const ShowSave&) const = default;
     };
@@ -308,7 +308,7 @@ struct AgentInterface {
         std::string reason;
         bool operator==(const NoteDrained&) const = default;
     };
-    /// Its health check, or an error of its GPU, takes this node out of the job.
+    /// The health check, or an error of a GPU, takes this node out of the job.
     struct NoteUnfit {
         std::string reason;
         bool operator==(const NoteUnfit&) const = default;
@@ -324,8 +324,8 @@ struct AgentInterface {
         std::string effect;
         bool operator==(const NoteXid&) const = default;
     };
-    /// The round makes no progress; the rows say which ranks do what. A row may be left to other
-    /// nodes' screens.
+    /// The round makes no progress. Each row names ranks and their activity; no rows: other nodes
+    /// show them.
     struct NoteHang {
         int round;
         std::string headline;

@@ -20,7 +20,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A node that leaves alone is sent no result: it waits only for one that is already in flight.
+/// The server sends no result to a node that leaves alone: the node waits only for a result that is
+/// already in flight.
 constexpr Duration late_result_timeout = 1s;
 
 JobReport job_report(const AgentData& agent) {
@@ -95,7 +96,7 @@ void wait_for_result(AgentStep& step) {
     if (agent.round) agent.round->reached.is_ready = true;
     if (!agent.link.is_admitted()) return finish_node(step);
     if (agent.leaving->result_deadline) return;
-    // If this signal or command ends the whole job, the result comes when every node has stopped.
+    // If the signal or command ends the whole job, the result comes when every node has stopped.
     const bool is_for_all = agent.is_hosting || agent.leaving->ends_job();
     const auto drain =
         is_for_all ? agent.config.join.settings.grace + limits::drain_margin : Duration{};

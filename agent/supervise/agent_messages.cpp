@@ -22,8 +22,8 @@
 namespace ddprun::agent {
 namespace {
 
-/// Every message on a connection belongs to the epoch of its first answer. If that leader has been
-/// replaced by a newer one, its messages are ignored and the connection is closed.
+/// The first answer on a connection has the epoch of the leader that sends all its messages. If
+/// this node already follows a newer leader, the messages are ignored and the connection is closed.
 bool follows(AgentStep& step, std::uint64_t epoch) {
     auto& agent = step.agent;
     if (agent.promise.follow(epoch)) return true;
@@ -36,8 +36,8 @@ bool follows(AgentStep& step, std::uint64_t epoch) {
 
 void on_assignment(AgentStep& step, control::Assignment next) {
     auto& agent = step.agent;
-    // The user gave the workers this address, even if this agent reaches the first node at another
-    // one. With a members-only store, workers only connect to their own node.
+    // The workers get the address that the user gave, even if this agent reaches the first node at
+    // another address. With a members-only store they connect only to their own node.
     if (agent.config.rendezvous.is_static && !agent.config.has_members_store()) {
         next.master_addr = agent.config.rendezvous.endpoint.host;
         next.master_port = agent.config.rendezvous.endpoint.port;
@@ -46,8 +46,8 @@ void on_assignment(AgentStep& step, control::Assignment next) {
     if (agent.round && next == agent.round->assignment) return;
     const bool is_old = agent.round && next.round <= agent.round->assignment.round;
     const bool is_free = !is_old && !agent.has_workers() && agent.link.is_admitted();
-    // The server began this round before it received the request to end the job. It waits for every
-    // node to stop.
+    // The server began this round before it received the request to end the job, and waits for
+    // every node to stop.
     if (is_free && agent.leaving && agent.is_hosting && !agent.has_result())
         return begin_round_without_workers(step, std::move(next));
     if (!is_free || agent.leaving || agent.ending)
@@ -61,14 +61,15 @@ void on_assignment(AgentStep& step, control::Assignment next) {
     begin_round(step, std::move(next));
 }
 
-/// Another node of the Slurm step was signalled: the scheduler signals the workers here too.
+/// If another node of the Slurm step was signalled, this node waits before it signals its workers:
+/// the scheduler signals them too.
 Duration signal_after(const AgentData& agent, const control::Cause& cause) {
     const bool comes_too =
         cause.signal != 0 && agent.config.is_signalled_as_a_whole && !agent.leaving;
     return comes_too ? limits::scheduler_signal_window : Duration{};
 }
 
-/// Whether this node's log has the cause already: its own worker's end, its own Ctrl-C or a
+/// Whether this node's log has the cause already: the end of a worker here, a Ctrl-C here, or a
 /// command.
 bool is_noted(const AgentData& agent, const control::Stop& stop) {
     const auto& cause = stop.root_cause;

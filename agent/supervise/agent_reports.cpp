@@ -15,8 +15,8 @@
 namespace ddprun::agent {
 namespace {
 
-/// Why a server of this version cannot run the job; empty: it can. A round of a fixed size consists
-/// of whole units under any server.
+/// Why a server of this version cannot run the job; empty: it can. With a fixed number of nodes, a
+/// round consists of whole units under any server.
 std::string objection_to_server(const control::NodeRange& nodes, int version) {
     const bool is_fixed = nodes.min == nodes.max;
     if (!nodes.unit || is_fixed || version >= control::shape_since) return {};
@@ -140,8 +140,7 @@ void report_started(AgentStep& step) {
     if (!agent.fence.is_reach_known() && !is_more) return;
     agent.round->reported.has_started = true;
     agent.fence.report_reach();
-    // From this report on the server may judge earlier: the keeper must have the earlier fence
-    // first.
+    // After this report the server may judge earlier, so the keeper gets the earlier fence first.
     if (agent.fence.is_judged_early()) update_keeper(step);
     step.send(control::Started{agent.round->assignment.round, agent.fence.reported_reach()});
 }
@@ -169,7 +168,7 @@ void report_to_server(AgentStep& step) {
             assignment.round, failures.age(step.now), failures.failure(), failures.kind()});
     }
     report_progress(step);
-    // Sent before the end of ranks that ended because they had saved.
+    // Sent before Succeeded: the ranks may have ended because they had saved.
     report_save(step);
     if (agent.phase == AgentPhase::succeeded && !reported.has_succeeded) {
         reported.has_succeeded = true;
@@ -179,7 +178,7 @@ void report_to_server(AgentStep& step) {
     // first.
     if (agent.is_ready() && !reported.is_ready) {
         reported.is_ready = true;
-        // A node that leaves has no store to offer; the field requires a port.
+        // A node that leaves offers no store, but the field requires a port.
         const auto port = agent.stores.fresh().value_or(assignment.master_port);
         step.send(control::Ready{assignment.round, port, agent.config.worker.nproc});
     }

@@ -3,8 +3,8 @@
 
 #include "agent/supervise/agent_data.hpp"
 
-/// What this node reports to the server. After every event the state to report is compared with
-/// what was reported, so a reconnect at any moment needs no code of its own.
+/// The reports of this node to the server. After every event the node's state is compared with the
+/// state that was reported last, so a reconnect at any moment needs no code of its own.
 namespace ddprun::agent {
 
 void report_to_server(AgentStep& step);

@@ -33,7 +33,7 @@ std::string node_addr(const AgentConfig& config, const ServerLink& link) {
     return own_end ? own_end->host : std::string{};
 }
 
-/// Which workers a failure of this round may come from, and where their peers read about it.
+/// This node's ranks in the round, and the place where the other workers read about their deaths.
 FailureReport::Place place_in(
     const control::Assignment& round, const std::string& incarnation, const AgentConfig& config) {
     FailureReport::Place place{round.round, round.rank_base, config.join.node.host};
@@ -90,8 +90,7 @@ void begin_round(AgentStep& step, control::Assignment next) {
             assignment.round, {assignment.master_addr, assignment.master_port}});
     agent.fence.enter_round(assignment);
     // The number of reachable neighbours must be reported before any node is silent. A hosting node
-    // needs no probe: when this process stops, the server stops too, and nothing judges this node
-    // meanwhile.
+    // needs no probe: when this process stops, the server that judges it stops too.
     if (agent.fence.has_lease() && !agent.is_hosting) probe_neighbours(step);
 }
 
@@ -123,8 +122,8 @@ void stop_workers(AgentStep& step, const WorkerGroup::StopRequested& request) {
     withdraw_proposal(step);
     notify_failures(step, FailureReport::StopBegan{request.signal});
     agent.phase = AgentPhase::stopping;
-    // Opened early, so that the next round need not wait for its store; a node that ends has no
-    // next round.
+    // The store is opened early, so that the next round need not wait for it. A node that ends has
+    // no next round.
     if (!agent.ending && !agent.leaving) agent.stores.open(step.out);
     notify_group(step, request);
 }
@@ -146,7 +145,7 @@ void after_group(AgentStep& step) {
     if (agent.fence.is_tripped()) {
         agent.fence.clear();
         const auto& membership = agent.link.membership();
-        // Before that moment the fault may be on this node's side: the server may still answer in
+        // Before `valid_until` the fault may be on this node's side: the server may still answer in
         // time.
         if (membership->welcome.hosted && step.now >= membership->valid_until())
             return end_node(
@@ -164,7 +163,7 @@ void after_group(AgentStep& step) {
     agent.stores.open(step.out);
 }
 
-/// Keeps the files of a failure that is still being explained: they are needed for that.
+/// Keeps the round's error files while its failure is being explained from them.
 void clean_up_explained(AgentStep& step) {
     auto& agent = step.agent;
     if (agent.round && !agent.round->failures.is_open()) clean_up_round(step);
@@ -177,12 +176,12 @@ void clean_up_round(AgentStep& step) {
     step.emit(AgentInterface::CleanUpRound{agent.round->assignment.round});
 }
 
-/// The workers have ended and the other nodes have not made a new round: without this note the
-/// screen would show nothing until there is one.
+/// Called when the workers have ended and no new round has begun for a while. Without this note the
+/// screen would show nothing until the next round.
 void note_next_round(AgentStep& step) {
     auto& agent = step.agent;
     agent.round->note_at.reset();
-    // Without a server other lines are logged.
+    // Without a connection, other lines describe the wait.
     if (!agent.link.is_admitted() || agent.phase != AgentPhase::joining) return;
     const auto& why = agent.round->stop_reason;
     const auto& settings = agent.config.join.settings;

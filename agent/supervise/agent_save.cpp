@@ -46,15 +46,15 @@ Duration grace_left(const AgentData& agent, Instant now) {
                : grace;
 }
 
-/// True until the result arrives: the server that decided this may be replaced.
+/// True until the result arrives, even if the server that decided this is replaced before.
 bool is_ending_as_saved(const AgentData& agent) {
     if (!agent.round) return false;
     const auto& point = agent.round->save.point();
     return point && point->state == control::SaveState::ending;
 }
 
-/// Frees ranks that wait at a proposed step, because they are being stopped. The server's later
-/// decision about the proposal applies to the other nodes.
+/// Releases the ranks that wait at a proposed step, because they are being stopped. The server's
+/// later decision about the proposal applies only to the other nodes.
 void withdraw_proposal(AgentStep& step) {
     auto& agent = step.agent;
     const auto& point = agent.round->save.point();
@@ -78,7 +78,7 @@ std::optional<Instant> notice_at(const AgentData& agent) {
     return *agent.preemption.allocation_stop_at - limits::slurm_save_lead;
 }
 
-/// Workers that are being stopped have a grace of their own.
+/// None while the workers are being stopped: then their grace is the limit.
 std::optional<Instant> notice_ends_at(const AgentData& agent) {
     const bool counts = agent.preemption.notice && !agent.ending &&
                         agent.phase != AgentPhase::stopping && !is_ending_as_saved(agent);
@@ -137,7 +137,7 @@ void on_save_at(AgentStep& step, const control::SaveAt& order) {
     auto& agent = step.agent;
     using control::SaveState;
     const auto& point = order.save;
-    // A save that all ranks have made also counts on a node whose ranks have ended since.
+    // If all ranks have saved, the order also counts on a node whose ranks have ended since.
     const bool is_done = point.state == SaveState::saved || point.state == SaveState::ending;
     const bool has_ranks = agent.has_workers() && agent.phase != AgentPhase::stopping;
     const bool is_meant = agent.is_current(order.round) && (is_done || has_ranks) &&

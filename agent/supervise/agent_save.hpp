@@ -9,10 +9,10 @@
 /// All ranks save the same step before this node is taken away.
 namespace ddprun::agent {
 
-/// Whether the workers run on after this signal, so that they save. A node stops at once if no rank
-/// of it has called `should_save` and no option says that one will.
+/// Whether the workers run on after this signal in order to save. They do not if no rank of this
+/// node has called `should_save` and no option says that a rank will.
 bool is_saved_before(const AgentData& agent, const AgentInterface::Signalled& signalled);
-/// A later notice counts only if it ends earlier: a scheduler repeats its signal.
+/// A second notice counts only if it ends earlier, because a scheduler repeats its signal.
 void give_notice(AgentStep& step, NodeNotice notice);
 /// The time that signalled workers have left.
 Duration grace_left(const AgentData& agent, Instant now);

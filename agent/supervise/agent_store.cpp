@@ -19,7 +19,7 @@ void on_store_checked(AgentStep& step, AgentInterface::StoreChecked checked) {
 
 void on_store_waited(AgentStep& step, AgentInterface::StoreWaited waited) {
     auto& agent = step.agent;
-    // Otherwise the store is being drained, or its round has not begun.
+    // False if the store is being drained, or if its round has not begun.
     const bool is_of_round = agent.round && agent.round->assignment.group_rank == 0 &&
                              agent.round->assignment.master_port == waited.port &&
                              agent.has_workers();
@@ -28,8 +28,8 @@ void on_store_waited(AgentStep& step, AgentInterface::StoreWaited waited) {
     const bool is_over = waited.wait.client_count == 0;
     waited.wait.round = round;
     step.send(control::Heartbeat{0, std::move(waited.wait)});
-    // Sent without a request of the server: a worker whose wait has timed out may have exited by
-    // then.
+    // The search does not wait for a request of the server: by then a worker may have exited
+    // because its wait timed out.
     if (!is_over) find_store_clients(step, round);
 }
 

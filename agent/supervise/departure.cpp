@@ -6,10 +6,10 @@ namespace ddprun::agent {
 Departure::Step Departure::finished(bool is_hosting, bool is_job_over) {
     const bool was_idle = phase_ == Phase::running_with_idle_server;
     phase_ = Phase::serving;
-    // If the job goes on, an elected server that waited for the other nodes would only hold them
-    // up.
+    // If the job goes on, an elected server that waits for the other nodes only delays them.
     const bool hands_over = is_elected_ && !is_job_over;
-    // The idle time of an elected server may be from the end of an earlier term as leader.
+    // An elected server may have become idle at the end of an earlier term as leader, so its
+    // idleness proves nothing.
     const bool has_no_agent = was_idle && !is_elected_;
     if (!is_hosting || hands_over || has_no_agent) return release();
     return Step::wait_for_nodes;

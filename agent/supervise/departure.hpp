@@ -3,15 +3,16 @@
 
 namespace ddprun::agent {
 
-/// The steps after this node has reported its part of the job: a server that it hosts waits for the
-/// other nodes, an elected one is released, and then the process exits.
+/// The steps after this node has reported its part of the job: a hosted server waits for the other
+/// nodes, an elected server is released, and then the process exits.
 class Departure {
 public:
     enum class Step {
         none,
-        /// The server goes on after the job until each agent has left, or its lease has expired.
+        /// The server goes on after the job until each agent has left or has lost its lease.
         wait_for_nodes,
-        /// Before the process exits, the election is answered or its time limit passes.
+        /// The server is taken out of the election. The process exits after the election's answer,
+        /// or when the time limit has passed.
         release_server,
         leave,
     };

@@ -24,7 +24,7 @@ struct NodeRefused {
     /// What the user can do; may be empty.
     std::string next_step = {};
 };
-/// An operation failed that must not fail.
+/// An operation that must not fail has failed.
 struct InternalError {
     std::string reason;
 };
@@ -46,8 +46,8 @@ using Ending = std::variant<control::JobResult, ServerGone, NodeRefused, Interna
 /// The exit code of `ddprun` on a node whose agent ends in order: decided here and nowhere else.
 int exit_code_of(const Ending& ending, bool is_as_torchrun);
 
-/// The whole report except this node's place in the last round; `ends` are those of that round's
-/// workers.
+/// The whole report except this node's place in the last round. `ends`: how that round's workers
+/// ended.
 JobReport report_of(const Ending& ending, const AgentConfig& config, FailureReport::Ends ends);
 
 }  // namespace ddprun::agent

@@ -29,8 +29,8 @@ Blame blame_while_stopping(const ExitFacts& facts) {
     const bool is_expected = has_not_run(facts.exit) || signal == facts.stop_signal ||
                              (facts.has_killed && signal == SIGKILL);
     if (is_expected) return Blame::expected_exit;
-    // A crash takes longer to end than an ordinary exit: a worker that failed because of it may
-    // have ended first, and have caused the stop.
+    // A crash takes longer than an ordinary exit: a worker that failed because of the crash may
+    // have ended first and caused the stop.
     const bool is_crash = signal && !is_polite(*signal);
     return is_crash && facts.root_cause == RootCause::not_reported ? Blame::own_failure
                                                                    : Blame::secondary_failure;
@@ -38,7 +38,8 @@ Blame blame_while_stopping(const ExitFacts& facts) {
 
 using namespace std::chrono_literals;
 
-/// The worker may have caught the exception: then it is mentioned, and not reported as the cause.
+/// If the output goes on after the exception, the worker may have caught it: the message then only
+/// mentions the exception.
 void name_exception(control::WorkerFailure& failure, const std::string& output) {
     auto shown = exception_in(output);
     if (!shown) return;
@@ -48,11 +49,11 @@ void name_exception(control::WorkerFailure& failure, const std::string& output) 
         failure.message += " after " + shown->line;
 }
 
-/// A failure must not be delayed by a disk that does not answer.
+/// A disk that does not answer must not delay the report of a failure.
 constexpr Duration explain_timeout = 5s;
-/// An error of its GPU at most this long before a worker's death counts as the cause of it.
+/// A GPU error at most this long before a worker's death counts as the cause of the death.
 constexpr Duration xid_blame_window = 60s;
-/// How much later the record of an error may be read than the end of the worker that it caused.
+/// The record of a GPU error may be read this much later than the death that the error caused.
 constexpr Duration xid_delay = 2s;
 
 bool has(const std::vector<int>& local_ranks, int local_rank) {
@@ -140,7 +141,8 @@ void FailureReport::explain(int local_rank, Instant now, std::vector<Effect>& ou
     give_notice_or_stop(place_.rank_base + local_rank, now, out);
 }
 
-/// The notice goes first, so that a signalled worker can still report which death it failed by.
+/// The notice is given before any signal, so that a signalled worker can still report the death
+/// that made it fail.
 void FailureReport::give_notice_or_stop(int rank, Instant now, std::vector<Effect>& out) {
     if (!place_.notice || stop_signal_) return stop(out);
     auto note = *place_.notice;
@@ -178,7 +180,7 @@ void FailureReport::on_explained(
     failure.progress = explained.progress;
     if (!failure.is_secondary) return set_failure({std::move(failure), std::nullopt}, out);
 
-    // The explanation names another worker's death as its cause, which may be one on this node.
+    // The explanation names another worker's death as the cause. That worker may be on this node.
     if (!first_secondary_) first_secondary_ = std::move(failure);
     ++secondary_count_;
     if (secondary_count_ >= failed_.size())
@@ -222,10 +224,10 @@ void FailureReport::on_xid(XidSeen seen, Instant now) {
     if (!xid_ || (seen.needs_restart && !xid_->what.needs_restart)) xid_ = {std::move(seen), now};
 }
 
-/// The worker's own error message is kept, unless it died of SIGKILL: then an error that needs a
-/// restart becomes the message.
+/// Keeps the worker's own error message. Only for a worker that died of SIGKILL, a GPU error that
+/// needs a restart replaces the message.
 void FailureReport::name_xid(control::WorkerFailure& failure) const {
-    // A later error is a secondary one: it comes from the driver's clean-up.
+    // A GPU error after `xid_delay` is secondary: it comes from the driver's clean-up.
     const bool is_meant = xid_ && failed_at_ - xid_->at <= xid_blame_window &&
                           xid_->at - failed_at_ <= xid_delay &&
                           has(xid_->what.local_ranks, failure.local_rank);
@@ -338,7 +340,7 @@ control::WorkerEnd to_worker_end(const WorkerExit& exit) {
             [](const WorkerExit::NotExecuted& e) {
                 return control::WorkerEnd{Kind::not_executed, e.error_number};
             },
-            // Reported as an ordinary failure with its own message, so that it may be restarted.
+            // Reported as an ordinary failure with its own message, so that a restart may follow.
             [&](const WorkerExit::NotStarted&) {
                 return control::WorkerEnd{Kind::exited, exit.shell_code()};
             },

@@ -31,7 +31,7 @@ struct ExitFacts {
     WorkerExit exit;
     /// Set while the workers are being stopped: the first signal that they got.
     std::optional<int> stop_signal = std::nullopt;
-    /// This agent has sent SIGKILL, so a death by SIGKILL comes from it.
+    /// This agent has sent SIGKILL, so a death by SIGKILL is expected.
     bool has_killed = false;
     RootCause root_cause = RootCause::unknown;
 };
@@ -44,18 +44,18 @@ enum class Blame : std::uint8_t {
     secondary_failure,
     /// The root cause: the program cannot be executed, and no explanation is needed.
     not_executable,
-    /// The worker died of a polite signal. A scheduler may have signalled every process: then its
-    /// signal to this agent may still come.
+    /// The worker died of a polite signal. If a scheduler has signalled every process, its signal
+    /// to this agent may still come.
     perhaps_signalled,
-    /// The root cause, unless its explanation names another worker's death as its cause.
+    /// The root cause, unless its explanation names the death of another worker.
     own_failure,
 };
 
 Blame blame_of(const ExitFacts& facts);
 
-/// Which worker of this node failed first in one round, why, and when it may be reported to the
-/// server. Driven by `Agent`, which makes one for each round; all of it ends with the round. What
-/// an exit means is decided by `blame_of`.
+/// Finds which worker of this node failed first in one round and why, and when the failure may be
+/// reported to the server. Driven by `Agent`, which makes a new object for each round. `blame_of`
+/// judges each exit.
 ///
 ///   watching   --own failure-->               explaining  ExplainFailure; GiveNotice or
 ///                                                         StopWorkers
@@ -69,8 +69,8 @@ Blame blame_of(const ExitFacts& facts);
 ///                                                         one the first of them is the failure
 ///   any        --other bad exit-->            same        listed in `ends`
 ///
-/// GiveNotice, where the round has other ranks: until NoticeGiven or its timeout no worker is
-/// stopped because of the failure, and it is not reported (`is_reportable`).
+/// GiveNotice is used if the round has other ranks. Until NoticeGiven or a timeout, the failure
+/// stops no worker and is not reported (`is_reportable`).
 class FailureReport {
 public:
     struct Place {
@@ -78,10 +78,10 @@ public:
         int rank_base = 0;
         std::string host;
         /// The place in the store where other workers read about deaths, without the ranks. None:
-        /// there are no others.
+        /// no worker reads there.
         std::optional<DeathNote> notice = std::nullopt;
     };
-    /// Workers of the round that did not exit with 0, each in the order of their ends.
+    /// Workers of the round that did not exit with 0, each list in the order of the ends.
     struct Ends {
         /// Ended by themselves.
         std::vector<control::EndedWorker> failed;
@@ -95,21 +95,21 @@ public:
         int local_rank;
         int pid;
         WorkerExit exit;
-        /// This agent has sent SIGKILL, so a death by SIGKILL comes from it.
+        /// This agent has sent SIGKILL, so a death by SIGKILL is expected.
         bool has_killed;
     };
-    /// Answer to ExplainFailure: what the worker left behind, and the facts of its machine.
+    /// Answer to ExplainFailure: the facts in the worker's files and about its machine.
     struct FailureExplained {
         int round;
         int local_rank;
-        /// From its error file; both are empty if there is none.
+        /// `message` and `details` are from the error file; empty: there is no error file.
         std::string message;
         std::string details;
         bool is_secondary;
         CauseInWords cause = {};
         /// Where the error file is kept; empty: it is not kept.
         std::string error_file = {};
-        /// The file that gets its standard error; empty: there is none.
+        /// The file that gets the worker's standard error; empty: there is none.
         std::string log_file = {};
         std::optional<std::int64_t> unix_time = std::nullopt;
         control::WorkerFailure::FromErrorFile from_error_file =
@@ -134,7 +134,7 @@ public:
         std::vector<int> local_ranks;
         /// The GPU, the error and its text.
         std::string what;
-        /// They cannot go on, and are killed if they do not end by themselves.
+        /// The workers cannot go on: they are killed if they do not end by themselves.
         bool needs_restart;
     };
     /// The workers get this signal, for any reason.
@@ -167,15 +167,14 @@ public:
         int local_rank;
         bool operator==(const ExplainFailure&) const = default;
     };
-    /// Writes the deaths to the round's store for the other workers, before any worker is signalled
-    /// because of them. Takes at most limits::death_notice_timeout.
+    /// Writes the deaths to the round's store for the other workers, before any death causes a
+    /// signal. Takes at most limits::death_notice_timeout.
     struct GiveNotice {
         int round;
         DeathNote note;
         bool operator==(const GiveNotice&) const = default;
     };
-    /// The round is over for this node. From here on the machine counts its workers as being
-    /// stopped.
+    /// The round is over for this node. From here on all its workers count as being stopped.
     struct StopWorkers {
         bool operator==(const StopWorkers&) const = default;
     };
@@ -190,12 +189,12 @@ public:
     void handle(Event event, Instant now, std::vector<Effect>& out);
     std::optional<Instant> next_deadline() const;
 
-    /// A worker's end may still become the failure, so its error file is needed.
+    /// A worker's end may still become the failure, so the worker's error file is needed.
     bool is_open() const { return !std::holds_alternative<Watching>(question_); }
     bool has_failure() const { return failure_.has_value(); }
     /// Workers of this node were killed because they blocked the job.
     bool has_hung() const { return hang_.has_value(); }
-    /// A GPU had an error with which its worker cannot go on.
+    /// A GPU had an error after which the workers that use it need a restart.
     bool has_xid() const { return xid_ && xid_->what.needs_restart; }
     /// There is a failure, and the other workers had time to read about it.
     bool is_reportable() const { return failure_ && !notice_until_; }
@@ -246,7 +245,7 @@ private:
     /// When the failure happened. A later explanation does not change it.
     Instant failed_at_{};
     std::optional<Failure> failure_;
-    /// Set while other workers are notified of a death: until then no worker is stopped for it.
+    /// Set while other workers are notified of a death: before this time the death stops no worker.
     std::optional<Instant> notice_until_;
     std::vector<Failed> failed_;
     std::vector<control::EndedWorker> stopped_;
@@ -258,7 +257,7 @@ private:
         XidSeen what;
         Instant at;
     };
-    /// The first one with which a worker cannot go on, else the first one.
+    /// The first GPU error that needs a restart; if there is none, the first GPU error.
     std::optional<SeenXid> xid_;
     /// Set while the workers are being stopped.
     std::optional<int> stop_signal_;

@@ -11,11 +11,11 @@
 
 namespace ddprun::agent {
 
-/// The time until which this node's ranks are its own, from the answers of the server and of the
-/// round's neighbours; and when to probe the neighbours. The rule and its times: docs/fence.md.
+/// Computes how long this node's ranks are its own, from the answers of the server and of the
+/// round's neighbours, and when to probe the neighbours. The rule and its times: docs/fence.md.
 ///
-/// A plain value: `Agent` decides whether there are workers to kill, and kills them. `Membership`
-/// is what the server has granted; none: it has granted nothing yet.
+/// A plain value: `Agent` decides whether there are workers to kill, and kills them. `Membership`:
+/// none before the server has granted one.
 class Fence {
 public:
     using Membership = std::optional<ServerLink::Membership>;
@@ -30,13 +30,13 @@ public:
 
     /// Whether the server judges silent nodes at all.
     bool has_lease() const { return has_lease_; }
-    /// The server counts this node as a member at least until then, whatever messages were lost:
-    /// always earlier than the server's own judgement. None: it never judges.
+    /// Until this time the server counts this node as a member, even if messages were lost: the
+    /// server judges always later. None: there is no membership, or the server never judges.
     std::optional<Instant> valid_until(const Membership& membership) const;
     bool is_valid(const Membership& membership, Instant now) const;
     /// When the workers are to be killed. None: never, or they are being killed already.
     std::optional<Instant> ends_at(const Membership& membership) const;
-    /// When to probe next: only while the server is silent and an answer can still help.
+    /// When to probe next, if the server stays silent. None: an answer would not move the fence.
     std::optional<Instant> probe_at(const Membership& membership) const;
     /// The text that says why the fence ended.
     std::string silence(const Membership& membership, Instant now) const;
@@ -46,8 +46,8 @@ public:
     void clear() { is_tripped_ = false; }
     bool is_tripped() const { return is_tripped_; }
 
-    /// Records the fence that the keeper has; true: it has changed. Once the fence has tripped it
-    /// stays unchanged.
+    /// Records the keeper's fence; true: it has changed. It changes no more between `trip` and
+    /// `clear`.
     bool change_keeper_fence(std::optional<Instant> ends_at);
 
     // ---- neighbours ----
@@ -56,8 +56,8 @@ public:
     /// True: the answer shows that the round is over.
     bool on_answer(int id, const std::optional<PeerAnswer>& answer);
     bool is_reach_known() const { return neighbours_.is_reach_known(); }
-    /// Records how many neighbours are in reach as reported to the server: from then on it may
-    /// judge by their answers, and this node uses the early fence.
+    /// Records that the number of reachable neighbours has been reported. From then on the server
+    /// may judge by the neighbours' answers, and this node uses the early fence.
     void report_reach() { reported_reach_ = neighbours_.reached_count(); }
     int reported_reach() const { return reported_reach_; }
     /// The server queries the neighbours, and judges after a few seconds, not after a lease.

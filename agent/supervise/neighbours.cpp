@@ -16,7 +16,7 @@ constexpr std::string_view peer_protocol = "ddprun-vouch/1";
 constexpr std::array answer_kinds{
     PeerAnswer::Kind::accepted, PeerAnswer::Kind::refused, PeerAnswer::Kind::elsewhere};
 
-/// Accepts only the form that is written: no sign except in -1, no leading zero.
+/// Accepts only the form that `encode` writes: no sign except in -1, no leading zero.
 std::optional<int> parse_round(std::string_view text, int least) {
     int round = 0;
     const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), round);
@@ -122,8 +122,8 @@ std::optional<PeerAnswer> Neighbours::answer(
     return PeerAnswer{Kind::accepted, round_};
 }
 
-/// The list is bounded, and other peers may fill it. That must not confirm a suspect: a node that
-/// is not listed counts as heard at the latest time among the dropped entries.
+/// The list is bounded, and other peers may fill it. A full list must not confirm a suspect: a node
+/// that is not listed counts as heard at the latest time among the dropped entries.
 void Neighbours::forget_the_oldest() {
     const auto oldest =
         std::min_element(heard_.begin(), heard_.end(), [](const auto& a, const auto& b) {

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-/// How neighbours confirm that another one is alive, and their messages on `peer_port`: one line,
-/// one line back, and the connection closes (FORMAT.md here).
+/// Neighbours confirm that a node is alive. Their messages on `peer_port` are one line and one line
+/// back, after which the connection closes (FORMAT.md here).
 namespace ddprun::agent {
 
 /// The longest line, line feed included.
@@ -34,8 +34,8 @@ struct PeerProbe {
 
 struct PeerAnswer {
     enum class Kind : std::uint8_t {
-        accepted,   ///< is reported to the server when it asks; "vouched" on the wire
-        refused,    ///< the node is a confirmed suspect, or its round is over; "disowned" there
+        accepted,   ///< the server gets a report of it when it asks; "vouched" on the wire
+        refused,    ///< the node is a confirmed suspect, or its round is over; "disowned"
         elsewhere,  ///< the agent is not in that round, or gets no answer from the server itself
     };
     Kind kind = Kind::elsewhere;
@@ -50,19 +50,19 @@ std::string encode(const PeerProbe& probe);
 std::string encode(const PeerAnswer& answer);
 
 /// The line in `read`, without its line feed. Empty: invalid, because it is too long or bytes
-/// follow it. Nothing: it is not complete yet.
+/// follow it. None: the line is not complete yet.
 std::optional<std::string_view> peer_line(std::string_view read);
 
-/// Parses one line without its line feed; nothing: it is not a probe.
+/// Parses one line without its line feed; none: it is not a probe.
 std::optional<PeerProbe> parse_peer_probe(std::string_view line);
 std::optional<PeerAnswer> parse_peer_answer(std::string_view line);
 
 std::string_view name_of(PeerAnswer::Kind kind);
 
-/// What the neighbours of a round do for each other while the server is silent for one of them:
-/// which neighbours answered our probes, which probes we answered, and which nodes we promised not
-/// to answer any more. All of it ends with the round. The whole rule, with its times:
-/// docs/fence.md.
+/// The probes between the neighbours of a round, which are sent when the server is silent for a
+/// node. Records which neighbours answered this node's probes, which probes it answered, and which
+/// nodes it has promised not to answer any more. All records end with the round. The whole rule,
+/// with its times: docs/fence.md.
 ///
 /// A plain value: `Agent` decides when to probe and what follows.
 class Neighbours {
@@ -76,7 +76,7 @@ public:
         bool operator==(const Ask&) const = default;
     };
 
-    /// This node is in no round yet; a node that was assigned earlier may probe it already.
+    /// This node is in no round yet. A node that got its assignment earlier may probe it already.
     explicit Neighbours(const Nonce& self) : self_(self) {}
 
     /// Enters another round: questions and promises of the previous one are void.
@@ -95,7 +95,7 @@ public:
     bool is_reach_known() const { return open_.empty() || open_.begin()->first > last_of_first_; }
     /// How many neighbours have answered in this round, with any answer.
     int reached_count() const { return static_cast<int>(reached_.size()); }
-    /// When the last probe that was accepted was sent.
+    /// The send time of the newest accepted probe.
     std::optional<Instant> accepted_at() const { return accepted_at_; }
     /// A neighbour is in a later round: this round is over, even if the server has not reported
     /// that.
@@ -103,11 +103,11 @@ public:
 
     // ---- probes of other nodes ----
 
-    /// Nothing: the probe is for another agent, and gets no answer. `has_valid_lease`: the server
-    /// may still count this node as a member; without it the answer confirms nothing.
+    /// None: the probe is for another agent, and gets no answer. `has_valid_lease`: the server may
+    /// still count this node as a member; if false, the answer confirms nothing.
     std::optional<PeerAnswer> answer(const PeerProbe& probe, bool has_valid_lease, Instant now);
-    /// The answer to the server. If the server requests it, a node that was not heard lately is
-    /// confirmed as suspect here. Nothing: the question is about another round.
+    /// Returns the answer to the server. If `ask` requires it and the node was not heard lately,
+    /// the node becomes a confirmed suspect here. None: the question is about another round.
     std::optional<control::NeighbourHeard> on_asked_about(const control::Ask& ask, Instant now);
 
 private:
@@ -122,7 +122,7 @@ private:
     int round_ = -1;
     std::vector<control::Neighbour> neighbours_;
     int last_id_ = 0;
-    /// The number of the last of the round's first questions.
+    /// The number of the last question in the round's first set of probes.
     int last_of_first_ = 0;
     std::map<int, Question> open_;
     std::set<Nonce> reached_;

@@ -14,10 +14,11 @@ namespace {
 /// torch's default for --rdzv-id.
 constexpr std::string_view default_run_id = "none";
 
-/// " --secure"; empty: the job has no secret, or has it from the environment, which is never shown.
+/// " --secure"; empty: the job has no secret, or its secret is from the environment and never
+/// shown.
 std::string secret_option(const std::optional<tls::SecretSource>& secret) {
     if (!secret || secret->path.empty()) return {};
-    // The default file is in each user's own home.
+    // The default file is in the user's home on each node, so no path is needed.
     if (secret->is_no_link) return " --secure";
     return " --rdzv-secret-file=" + shell_word(secret->path);
 }

@@ -6,15 +6,16 @@
 
 #include <string>
 
-/// Advice for the user when nodes do not meet, on the screen and in the report. It only contains
-/// what this node can be sure of.
+/// Advice for the user when nodes do not find each other, on the screen and in the report. It
+/// contains only facts that this node is sure of.
 namespace ddprun::agent {
 
 /// For missing nodes: "on each missing node: ddprun --nnodes=4 --rdzv-endpoint=node1:29400 ...",
 /// and which nodes cannot connect because the endpoint is a loopback address.
 std::string next_step_for_missing(const AgentConfig& config);
 
-/// For a node that no server has ever welcomed; `error` is that of the last attempt. May be empty.
+/// For a node that no server has ever welcomed. `error`: the error of the last attempt. May be
+/// empty.
 std::string next_step_after(control::ConnectError error, const AgentConfig& config);
 
 }  // namespace ddprun::agent

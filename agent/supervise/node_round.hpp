@@ -17,9 +17,9 @@
 
 namespace ddprun::agent {
 
-/// One round on this node: data of `Agent`, kept until it enters another round.
+/// One round on this node: data of `Agent`, kept until the node enters another round.
 struct NodeRound {
-    /// How far this node's part of the round has got, as reported to the server.
+    /// How far this node's part of the round has got, in the steps that the server gets reports of.
     struct Progress {
         bool has_started = false;
         bool has_succeeded = false;
@@ -52,9 +52,9 @@ struct NodeRound {
     std::optional<XidEnd> xid_end = std::nullopt;
     RoundSave save = {};
     bool needs_clean_up = false;
-    /// Why the server ended the round, and when the log gets a note of what this node waits for
-    /// since then.
+    /// Why the server ended the round.
     std::string stop_reason = {};
+    /// When the log gets a note that this node waits for the next round.
     std::optional<Instant> note_at = std::nullopt;
 };
 
@@ -87,10 +87,10 @@ struct NodeLeaving {
     bool is_reported = false;
     /// The server in this process has been ordered to end the job: no message to it is needed.
     bool has_interrupted_server = false;
-    /// Set once the workers have ended: until then a result may come.
+    /// Until when this node waits for a result. Set once the workers have ended.
     std::optional<Instant> result_deadline = std::nullopt;
-    /// The reason from an earlier notice, or from the command that drained this node, or why it is
-    /// unfit; empty: there was none.
+    /// The reason of an earlier notice or of a drain command, or why this node is unfit; empty:
+    /// none of these.
     std::string why = {};
     NodeLeft::By by = NodeLeft::By::signal;
 

@@ -5,13 +5,13 @@
 
 namespace ddprun::agent {
 
-/// Which leader this node follows: the one of the newest epoch that it has heard of. After a higher
-/// epoch, messages of a lower one are never accepted again, even if the older leader still counts
-/// itself as leader. How long one leader's orders are valid is decided by the fence
-/// (docs/fence.md). Servers that were not elected all have epoch 0.
+/// This node follows only the leader of the newest epoch that it has heard of. It never again
+/// accepts a message of a lower epoch, even if the older leader still counts itself as leader. The
+/// fence decides how long one leader's orders are valid (docs/fence.md). Servers that were not
+/// elected all have epoch 0.
 class Promise {
 public:
-    /// False: this is an older leader.
+    /// False: the epoch is that of an older leader.
     bool follow(std::uint64_t epoch) {
         if (epoch < newest_epoch_) return false;
         newest_epoch_ = epoch;

@@ -49,7 +49,7 @@ std::optional<control::SaveReport> RoundSave::report(int round, const WorkerGrou
         const auto rank = of(local_rank);
         const auto& exit = group.worker(local_rank).exit();
         const bool has_ended = exit && exit->is_success();
-        // A rank that has ended cannot save once more for a later ballot.
+        // A rank that has ended cannot save again for a later ballot, so its last answer counts.
         const bool counts = has_ended || rank.ballot == point_->ballot;
         const bool is_saving =
             counts && (rank.answer == Answer::saving || rank.answer == Answer::saved);

@@ -11,11 +11,11 @@
 
 namespace ddprun::agent {
 
-/// A save in one round of this node: the save point for its ranks, and how far each rank has got
-/// with it. Data of `NodeRound`.
+/// A save in one round of this node: the save point for the node's ranks, and how far each rank has
+/// got. Data of `NodeRound`.
 class RoundSave {
 public:
-    /// True: it is newer than the previous one, and must be shown to the ranks.
+    /// True: the save point is newer than the previous one, and must be shown to the ranks.
     bool on_order(const control::SavePoint& save);
     /// The ranks can see the save point of this ballot; `ranks` is read after that.
     void on_shown(int ballot, std::vector<RankSave> ranks);

@@ -27,7 +27,7 @@ constexpr Duration first_note_after = 3s;
 /// short.
 constexpr Duration shortest_note_interval = 10s;
 constexpr std::size_t silent_after_unanswered = 3;
-/// For a server that is silent for long, only the latest heartbeats are kept.
+/// If the server is silent for long, only the latest unanswered heartbeats are kept.
 constexpr std::size_t most_unanswered = 100;
 
 std::string link_field(int link) {
@@ -111,7 +111,7 @@ void ServerLink::on_attempt_failed(LinkClosed closed, Instant now, std::vector<E
     auto& outage = begin_outage(now);
     outage.refusal.reset();
     if (is_distrusted(now)) return out.push_back(Rejected{last_error_.reason, last_error_.error});
-    // Only a server inside a `ddprun` is known not to come back after its process has ended.
+    // Only a server inside a `ddprun` never comes back after its process has ended.
     if (last_error_.error != ConnectError::refused || !membership_ ||
         !membership_->welcome.hosted) {
         outage.unserved_since.reset();
@@ -122,9 +122,9 @@ void ServerLink::on_attempt_failed(LinkClosed closed, Instant now, std::vector<E
     out.push_back(ServerGone{with_last_error("the ddprun that hosts the rendezvous is gone")});
 }
 
-/// A single answer may be forged, and the server of another job may be about to end: an error about
-/// the secret has no effect until it has persisted for some time. A node that was ever welcomed
-/// treats it like a server that is not there.
+/// An error about the secret has no effect until it has persisted for some time: a single answer
+/// may be forged, or come from another job's server that is about to end. For a node that was ever
+/// welcomed, the error counts as a missing server.
 bool ServerLink::is_distrusted(Instant now) {
     auto& since = outage_->distrusted_since;
     const bool is_about_secret = last_error_.error == ConnectError::wrong_secret ||
@@ -227,7 +227,7 @@ void ServerLink::on_heartbeat_ack(std::uint64_t seq, std::vector<Effect>& out) {
     }
     if (unanswered.size() >= silent_after_unanswered) return;
     outage_.reset();
-    // The server answers again on this connection: the second one beside it is not needed.
+    // The server answers again on this connection: the attempt to open a second one is not needed.
     if (const auto* trying = std::get_if<Trying>(&attempt_)) out.push_back(CloseLink{trying->link});
     attempt_ = NoAttempt{};
 }
@@ -271,7 +271,7 @@ std::optional<Instant> ServerLink::times_out_at() const {
 void ServerLink::on_timed_out(Instant now, std::vector<Effect>& out) const {
     if (!outage_) return;
     if (outage_->refusal) return out.push_back(Rejected{*outage_->refusal});
-    // The reason names the program that answers there.
+    // `reason` names the program that answers at the endpoint.
     const bool is_named = last_error_.error == ConnectError::wrong_protocol;
     out.push_back(ServerGone{with_last_error(
         std::string{is_named ? "no ddprun answers" : describe(last_error_.error)} + " at " +
@@ -285,7 +285,7 @@ std::string ServerLink::with_last_error(std::string what) const {
 
 // ---- time ---------------------------------------------------------------------------------------
 
-/// A server that sent its hello answers a join or resume at once, whatever it then decides.
+/// After its hello a server answers a join or resume at once, whatever the answer is.
 std::optional<Instant> ServerLink::admission_ends_at() const {
     if (greeted() == nullptr) return std::nullopt;
     return greeted()->at + limits::handshake_timeout;

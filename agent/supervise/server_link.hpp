@@ -27,19 +27,20 @@ namespace ddprun::agent {
 ///   greeted  --Welcome, Resumed-->                 admitted
 ///   greeted  --limits::handshake_timeout-->        closed    CloseLink, then as LinkClosed
 ///   admitted --limits::heartbeat_interval-->       admitted  Send Heartbeat; without an answer to
-///                                                            the last three: Connect beside it
+///                                                            the last three: a second Connect
 ///   any      --LinkClosed-->                       closed    next attempt; before a Welcome
 ///                                                            JoinUnanswered
-///   any      --LinkOpened (of the attempt)-->      open      CloseLink of the connection before
+///   any      --LinkOpened (of the attempt)-->      open      CloseLink of the old connection
 ///   any      --Refused for now-->                  closed    next attempt when the server says
 ///   any      --Refused, ConnectRefused-->          same      Rejected
 ///   any      --ConnectRequested-->                 closed    CloseLink, Connect
 ///   any      --ReconnectRequested-->               closed    CloseLink, Connect after a pause
 ///   any      --DisconnectRequested-->              closed    CloseLink
 ///
-/// Beside the connection there is at most one attempt: none, pausing, or trying. Links are numbers
-/// that this machine assigns; an event about any link that is neither current nor being tried is
-/// ignored. An Outage lasts from the loss of the server until it is heard again.
+/// Beside the connection there is at most one attempt, which is pausing or trying. Links are
+/// numbers that this machine assigns. An event about a link is ignored unless the link is the
+/// current one or that of the attempt. An Outage lasts from the loss of the server until it is
+/// heard again.
 class ServerLink {
 public:
     using ConnectError = control::ConnectError;
@@ -115,7 +116,7 @@ public:
         /// This node may host the server: no server has ever welcomed it. After a welcome, a new
         /// server here would have none of the job's state.
         bool may_host;
-        /// How long no server has answered at the endpoint.
+        /// The time since a server last answered at the endpoint.
         Duration unanswered_for;
         bool operator==(const Connect&) const = default;
     };
@@ -134,8 +135,8 @@ public:
         ConnectError error;
         std::string reason;
         Duration waited;
-        /// The length of the whole wait, if it is known: for workers until their fence, otherwise
-        /// the node's timeout.
+        /// The length of the whole wait, if it is known: with workers until their fence, otherwise
+        /// until the node times out.
         std::optional<Duration> timeout = std::nullopt;
         bool operator==(const NoteWaiting&) const = default;
     };
@@ -150,12 +151,12 @@ public:
     struct NoteServerBack {
         bool operator==(const NoteServerBack&) const = default;
     };
-    /// A join was sent and got no answer: the server may have passed the node's offer to other
+    /// A join was sent and got no answer: the server may have named the node's store to other
     /// nodes.
     struct JoinUnanswered {
         bool operator==(const JoinUnanswered&) const = default;
     };
-    /// The connection is closed and, after ResultAwaited, no new one is opened.
+    /// The connection has closed after ResultAwaited, and no new one is opened.
     struct Ended {
         bool operator==(const Ended&) const = default;
     };
@@ -194,8 +195,8 @@ public:
         control::Welcome welcome;
         Instant acknowledged_at;
 
-        /// The server counts this node as a member at least until then, computed from this node's
-        /// own messages. Shorter than the lease (docs/fence.md).
+        /// Until this time the server counts this node as a member. Computed from this node's own
+        /// messages, and earlier than the end of the lease (docs/fence.md).
         Instant valid_until() const;
     };
 
@@ -259,13 +260,13 @@ private:
         std::optional<Instant> note_at = std::nullopt;
         /// NoteServerLost was emitted.
         bool is_noted = false;
-        /// When a server was reached that refused for now.
+        /// When a server last answered that this node must wait.
         std::optional<Instant> answered_at = std::nullopt;
         /// Why the server makes this node wait, if no other answer has come since.
         std::optional<std::string> refusal = std::nullopt;
         /// Since then the server and this node have not agreed about the secret.
         std::optional<Instant> distrusted_since = std::nullopt;
-        /// Since then no process has listened there.
+        /// Since then no process has listened at the endpoint.
         std::optional<Instant> unserved_since = std::nullopt;
     };
     struct LastError {

@@ -9,9 +9,10 @@
 
 namespace ddprun::agent {
 
-/// Which process gets a Ctrl-C while one rank has the terminal. The first goes to that rank, where
-/// a debugger catches it; a second one within limits::repeated_interrupt_time goes to the job, and
-/// so do all later ones. A rank that dies of its Ctrl-C ends the job as the job's own Ctrl-C does.
+/// Decides which process gets a Ctrl-C while one rank has the terminal. The first Ctrl-C goes to
+/// that rank, where a debugger catches it. A second one within limits::repeated_interrupt_time goes
+/// to the job, as do all later ones. A rank that dies of a Ctrl-C ends the job, like a Ctrl-C for
+/// the job.
 class TerminalInterrupts {
 public:
     enum class Receiver : std::uint8_t { rank, job };
@@ -19,7 +20,7 @@ public:
     /// `has_rank`: the rank's process runs, in a round that is not being stopped.
     Receiver next(bool has_rank, Instant now);
 
-    /// This exit of the rank ends the job, like the job's own Ctrl-C.
+    /// This exit of the rank ends the job, like a Ctrl-C for the job.
     bool is_for_job(const WorkerExit& exit) const;
 
 private:

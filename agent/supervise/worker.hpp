@@ -19,7 +19,7 @@ namespace ddprun::agent {
 ///   stopping --DeadlinePassed-->  stopping   KillSession
 ///   any      --KillRequested-->   stopping   KillSession
 ///   any      --Exited-->          gone       a stop was wanted: SignalSession(signal) to the rest
-///   gone     --StopRequested-->   gone       SignalSession(signal): what the leader left behind
+///   gone     --StopRequested-->   gone       SignalSession(signal) to the leader's leftovers
 ///
 /// Only the leader is signalled while it lives, so that its data loaders are still alive when it
 /// saves. Other processes of its session that live after `gone` are handled by WorkerGroup.
@@ -37,8 +37,8 @@ public:
     struct StopRequested {
         int signal;
         Instant kill_at;
-        /// When to signal the leader, unless another request says before that it has the signal.
-        /// None: another process has sent it already.
+        /// When to signal the leader. A later request without this time prevents the signal. None:
+        /// another process has sent the signal already.
         std::optional<Instant> signal_at = Instant{};
     };
     struct KillRequested {};
@@ -69,7 +69,7 @@ public:
     const std::optional<WorkerExit>& exit() const { return exit_; }
 
 private:
-    /// What was requested, whatever state the process is in.
+    /// The strongest request so far, independent of the state of the process.
     enum class Wanted : std::uint8_t { alive, stopped, killed };
 
     void request_stop(const StopRequested& request, Instant now, std::vector<Effect>& out);

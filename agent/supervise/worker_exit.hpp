@@ -42,7 +42,7 @@ public:
 
     const How& how() const { return how_; }
     bool is_success() const;
-    /// The signal that it died of, if any.
+    /// The signal that the worker died of; none: it did not die of a signal.
     std::optional<int> signal() const;
 
     /// "exited with code 1", "killed by SIGSEGV (core dumped)",

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A leftover process is usually about to exit: the first counts follow quickly, later ones are
+// A leftover process is usually about to exit: the first counts follow quickly, later counts are
 // rare.
 constexpr Duration first_count_pause = 500us;
 constexpr Duration longest_count_pause = 50ms;
@@ -97,7 +97,7 @@ void WorkerGroup::count(Instant now, std::vector<Effect>& out) {
 
 void WorkerGroup::on_counted(int count, Instant now, std::vector<Effect>& out) {
     leftover_count_ = count;
-    // The answer is from an earlier state, or a leader still lives.
+    // The count is of no use in another state, or while a leader still lives.
     if (state_ != State::stopping || gone_count_ < size()) return;
     if (count > 0) {
         if (!signal_for_leftovers_) return;

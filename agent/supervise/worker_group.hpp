@@ -26,8 +26,7 @@ namespace ddprun::agent {
 ///   stopping  --grace over-->              stopping    KillSession, KillLeftovers
 ///   stopping  --kill_descendants_timeout later-->      FoundStuck, once
 ///
-/// The group does not judge: `Agent` decides whether a death is the round's first failure, and what
-/// follows from it.
+/// `Agent`, not the group, decides whether a death is the round's first failure, and what follows.
 class WorkerGroup {
 public:
     enum class State : std::uint8_t { starting, running, succeeded, stopping, ended };
@@ -48,8 +47,8 @@ public:
     struct StopRequested {
         int signal;
         Duration grace;
-        /// How long to wait for another process to signal the workers before this agent does. None:
-        /// they have the signal.
+        /// How long this agent waits before it signals the workers, because another process may do
+        /// so. None: they have the signal.
         std::optional<Duration> signal_after = Duration{};
     };
     struct KillRequested {};
@@ -71,15 +70,15 @@ public:
         int local_rank;
         bool operator==(const KillSession&) const = default;
     };
-    /// Spawns that have not begun are cancelled, and come back as exits with ECANCELED.
+    /// Cancels the spawns that have not begun. Each is then reported as an exit with ECANCELED.
     struct CancelSpawns {
         bool operator==(const CancelSpawns&) const = default;
     };
     struct CountLeftovers {
         bool operator==(const CountLeftovers&) const = default;
     };
-    /// Sends the polite signal to every process that CountLeftovers would count: it has outlived
-    /// its leader.
+    /// Sends this signal to every process that CountLeftovers would count: each has outlived its
+    /// leader.
     struct SignalLeftovers {
         int signal;
         bool operator==(const SignalLeftovers&) const = default;
@@ -124,7 +123,7 @@ public:
     explicit WorkerGroup(int worker_count);
 
     void handle(Event event, Instant now, std::vector<Effect>& out);
-    /// This group has sent SIGKILL, so a death by SIGKILL comes from it.
+    /// This group has sent SIGKILL, so a death by SIGKILL is expected.
     bool has_killed() const { return stuck_at_.has_value(); }
     std::optional<Instant> next_deadline() const;
 
@@ -159,10 +158,11 @@ private:
     /// When processes that survive SIGKILL are reported.
     std::optional<Instant> stuck_at_;
     int leftover_count_ = 0;
-    /// Set until it is sent: the leftovers get this signal once, when the last leader has ended.
+    /// The signal that the leftovers get once, when the last leader has ended; none: it was sent,
+    /// or no stop was requested.
     std::optional<int> signal_for_leftovers_;
-    /// When leftovers that survived a gentler signal get SIGTERM: a shell makes its background
-    /// children ignore SIGINT and SIGQUIT.
+    /// When leftovers that survived a signal other than SIGTERM get SIGTERM: a shell makes its
+    /// background children ignore SIGINT and SIGQUIT.
     std::optional<Instant> terminate_at_;
 };
 
