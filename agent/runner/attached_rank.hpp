@@ -10,20 +10,20 @@ namespace ddprun::agent {
 
 class WorkerProcesses;  // worker_processes.hpp
 
-/// The rank that has the standard input of `ddprun` (--attach), if it runs on this node: passes it
-/// the signals that a TerminalInterrupts assigns to it. Without --attach it has no effect. Lives on
-/// the agent's thread; the references must outlive it.
+/// Passes signals to the rank that has the standard input of `ddprun` (--attach), if that rank runs
+/// on this node. TerminalInterrupts decides which Ctrl-C the rank gets. Without --attach this class
+/// has no effect. Lives on the agent's thread; the references must outlive it.
 class AttachedRank {
 public:
-    /// `grace` is the job's, for the log.
+    /// `grace`: the job's grace, for the log.
     AttachedRank(const WorkerSpec& spec, Duration grace, WorkerProcesses& workers);
     AttachedRank(const AttachedRank&) = delete;
     AttachedRank& operator=(const AttachedRank&) = delete;
 
     /// Called when a round is about to start its workers: logs once which rank is attached.
     void announce(const RoundPlan& plan);
-    /// True: the signal was for the rank, and has been sent to it. These are a change of the window
-    /// size, and a Ctrl-C that is not for the job. `is_stopping`: the round's workers are being
+    /// True: the signal was for the rank, and has been sent to it. The rank gets every SIGWINCH,
+    /// and each Ctrl-C that is not for the job. `is_stopping`: the round's workers are being
     /// stopped.
     bool take(int signal, bool is_stopping, Instant now);
     /// Whether this exit is the attached rank's death by a Ctrl-C: then the job ends too.

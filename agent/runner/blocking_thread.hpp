@@ -8,11 +8,11 @@
 
 namespace ddprun::agent {
 
-/// A thread for calls that may block on a disk: a call that hangs must stop neither the agent nor
-/// its end. Work is done in order; the answer of each piece runs on the agent's thread.
+/// A thread for calls that may block on a disk: a call that hangs must not block the agent or its
+/// exit. Work is done in order. The answer of each piece of work runs on the agent's thread.
 class BlockingThread {
 public:
-    /// Uses the result on the agent's thread; may be empty.
+    /// Uses the result of the work on the agent's thread; may be empty.
     using Answer = std::function<void()>;
     using Work = std::function<Answer()>;
 

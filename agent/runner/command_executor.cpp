@@ -107,7 +107,7 @@ void CommandExecutor::perform(const Agent::PerformOrder& order) {
         }
         return answer(signal(*wanted, seen));
     }
-    // Any other decision about such a command is a refusal.
+    // The only other possible decision is a refusal.
     if (decision.reply) answer(std::move(*decision.reply));
 }
 

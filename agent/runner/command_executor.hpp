@@ -26,9 +26,9 @@ class RendezvousAccess;  // rendezvous_access.hpp
 class WorkerProcesses;   // worker_processes.hpp
 
 /// Performs the commands that `ddprunctl` sends to this agent, directly or through the server, and
-/// logs those that change anything. A stop is posted to the agent, and so is a command that the
-/// server decides, whose reply comes by `answer`. Lives on the agent's thread; workers are sampled
-/// on the post mortem's thread.
+/// logs those that change anything. A stop, and any command that the server decides, is posted to
+/// the agent. The server's reply comes by `answer`. Lives on the agent's thread; workers are
+/// sampled on the post mortem's thread.
 class CommandExecutor {
 public:
     /// The objects that commands read and act on. All must outlive this object.
@@ -46,7 +46,7 @@ public:
     CommandExecutor(const CommandExecutor&) = delete;
     CommandExecutor& operator=(const CommandExecutor&) = delete;
 
-    /// Replies with the server's answer to a command that was passed on to it.
+    /// Replies with the server's answer to a command that was passed on to the server.
     void answer(const Agent::AnswerCommand& answer);
     /// Performs an order of the server, and posts `OrderPerformed`.
     void perform(const Agent::PerformOrder& order);
@@ -57,13 +57,13 @@ private:
     control::NodeView view() const;
     command::Decision decide(const control::Command& command, const control::NodeView& view) const;
     void look(const command::StackOrder& order, StackViews::Answer answer);
-    /// Signals the workers, and says which were reached.
+    /// Signals the workers; the reply says which workers were reached.
     control::CommandReply signal(const command::SignalOrder& order, const control::NodeView& view);
 
     Target target_;
     command::CommandServer server_;
     StackViews stacks_;
-    /// Limits the lines about orders of the server.
+    /// Limits the log lines about orders of the server.
     server::CallerLines order_lines_;
 };
 

@@ -47,8 +47,8 @@ Result<> CurrentRound::begin(const Agent::SpawnWorkers& order, const Nonce& nonc
     return {};
 }
 
-/// The address at which this node's workers reach the round's store, if it differs from the store's
-/// own. After a failure they are not started.
+/// The address at which this node's workers reach the round's store; none: the store's own address.
+/// After a failure the workers are not started.
 Result<std::optional<Endpoint>> CurrentRound::enter_store(const Agent::SpawnWorkers& order) {
     tunnel_.clear();
     if (!config_.has_members_store()) return std::optional<Endpoint>{};

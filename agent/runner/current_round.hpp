@@ -20,13 +20,12 @@ namespace ddprun::agent {
 
 class RoundStores;  // round_stores.hpp
 
-/// The round that this node's workers are in, or were in last: the plan that they are started with,
-/// and the address at which they reach its store. Lives on the agent's thread; the references must
-/// outlive it.
+/// The current or last round of this node's workers: the plan for their start, and the address at
+/// which they reach the round's store. Lives on the agent's thread; the references must outlive it.
 class CurrentRound {
 public:
     struct Calls {
-        /// Returns each worker's address of its page, by local rank. `done_step`: the last step
+        /// Returns the address of each worker's page, by local rank. `done_step`: the last step
         /// that earlier rounds have done.
         std::function<std::vector<std::string>(std::optional<std::uint64_t> done_step)>
             begin_channels;
@@ -43,14 +42,14 @@ public:
         std::string tunnel;
     };
 
-    /// `error_folder`: see RoundPlan; it is secret: no page and no message contains it.
+    /// `error_folder`: see RoundPlan. Its name is secret: no page and no message contains it.
     CurrentRound(
         const AgentConfig& config, const Nonce& error_folder, RoundStores& stores, Calls calls);
     CurrentRound(const CurrentRound&) = delete;
     CurrentRound& operator=(const CurrentRound&) = delete;
 
-    /// `nonce` is the node's. After a failure the plan exists, but the workers cannot reach their
-    /// store.
+    /// `nonce`: the node's nonce. After a failure the plan exists, but the workers cannot reach
+    /// their store.
     Result<> begin(const Agent::SpawnWorkers& order, const Nonce& nonce);
 
     bool has_begun() const { return plan_.has_value(); }
@@ -58,7 +57,7 @@ public:
     /// Requires: a round has begun. The plan is valid until the next one begins.
     const RoundPlan& plan() const { return *plan_; }
     int number() const { return plan_->assignment.round; }
-    /// `port`: the port of this round's store, used unless this node has another one for it.
+    /// `port`: the store's own port, used unless this node has a port of its own for that store.
     StorePath store_path(int round, std::uint16_t port) const;
 
 private:

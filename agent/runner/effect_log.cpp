@@ -95,8 +95,8 @@ std::string hang_text(const Agent::NoteHang& hang) {
 
 void log_round_started(const control::Assignment& assignment, int max_restarts) {
     const auto level = assignment.restart_count > 0 ? log::Level::warning : log::Level::info;
-    // Once the restart budget was refilled, the count may exceed the allowed number, which is then
-    // left out.
+    // After a refill of the restart budget the count may exceed the allowed number, and the line
+    // leaves that number out.
     auto restart = std::to_string(assignment.restart_count);
     if (assignment.restart_count <= max_restarts) restart += " of " + std::to_string(max_restarts);
     log::write(

@@ -14,13 +14,13 @@ namespace ddprun::agent {
 /// Writes the log line of a `Note...` effect; ignores all other effects.
 void log_effect(const Agent::Effect& effect, const AgentConfig& config);
 
-/// The text for the screen: the headline, and a row for each place in which ranks are.
+/// The text for the screen: the headline, and a row for each place at which ranks are.
 std::string hang_text(const Agent::NoteHang& hang);
 
 /// Logs that the round's workers are being started.
 void log_round_started(const control::Assignment& assignment, int max_restarts);
 
-/// Logs that a rank of this node has the standard input of `ddprun`. `grace` is the job's.
+/// Logs that a rank of this node has the standard input of `ddprun`. `grace`: the job's grace.
 void log_attachment(const Attachment& attachment, Duration grace);
 
 }  // namespace ddprun::agent

@@ -28,7 +28,8 @@ void FailureExplainer::explain(const Agent::ExplainFailure& order, const WorkerG
         death.pid = worker.pid();
         if (worker.exit()) death.end = to_worker_end(*worker.exit());
     }
-    // Python exits with 1 after an uncaught exception, whose text went to the terminal unread.
+    // Python exits with 1 after an uncaught exception. If standard error is a terminal, `ddprun`
+    // has not read the exception's text.
     const bool has_unseen_error = death.end.kind == control::WorkerEnd::Kind::exited &&
                                   death.end.value == 1 && ::isatty(STDERR_FILENO) == 1;
     Known known{
@@ -83,8 +84,8 @@ Agent::FailureExplained FailureExplainer::explanation(
     return explained;
 }
 
-/// If no cause is known yet: names a missing module, or, if the error was not read, the Python that
-/// was used. A wrong Python often ends a worker at once.
+/// Has an effect only if no cause is known yet. If the error was not read, names the Python that
+/// was used, because a wrong Python often ends a worker at once; otherwise names a missing module.
 void FailureExplainer::explain_by_python(
     Agent::FailureExplained& explained, bool has_unseen_error) const {
     const auto& worker = sources_.config.worker;
@@ -96,8 +97,8 @@ void FailureExplainer::explain_by_python(
               : missing_module(explained.details, worker.program, origin);
 }
 
-/// Keeps the file of the worker that FailureReport will choose: the first one, unless that is a
-/// secondary failure and this one is not.
+/// Keeps the error file of the worker that FailureReport will choose: the first failed worker,
+/// unless its failure is secondary and a later one is not.
 void FailureExplainer::keep_original(int local_rank, PostMortem::Finding& finding) {
     if (!finding.report) return;
     const auto& assignment = sources_.round.plan().assignment;

@@ -15,9 +15,9 @@ namespace ddprun::agent {
 class CurrentRound;     // current_round.hpp
 class WorkerProcesses;  // worker_processes.hpp
 
-/// Answers an `ExplainFailure`: combines the facts in a dead worker's files, output and page, and
-/// keeps the error file that may become the parent's. Lives on the agent's thread; files are read
-/// on the post mortem's thread.
+/// Answers an `ExplainFailure`: combines the facts in a dead worker's files, output and page. Keeps
+/// the error file that may become the parent's error file. Lives on the agent's thread; files are
+/// read on the post mortem's thread.
 class FailureExplainer {
 public:
     /// All must outlive this object.
@@ -36,7 +36,7 @@ public:
     FailureExplainer(const FailureExplainer&) = delete;
     FailureExplainer& operator=(const FailureExplainer&) = delete;
 
-    /// `group` is the agent's; null: it has no workers. Requires: a round has begun.
+    /// `group`: the agent's group; null: the agent has no workers. Requires: a round has begun.
     void explain(const Agent::ExplainFailure& order, const WorkerGroup* group);
 
     /// The unchanged error file of the worker that the cause names; empty: there is none, or the
@@ -46,15 +46,15 @@ public:
 private:
     /// Facts about a worker that are collected before its files are read.
     struct Known {
-        /// The error file, if it is kept; empty: it is not.
+        /// The path of the error file; empty: the file is not kept.
         std::string kept_error_file;
-        /// The file that gets its standard error; empty: there is none.
+        /// The file that gets the worker's standard error; empty: there is none.
         std::string log_file;
         control::WorkProgress progress;
-        /// The worker may have written an error to the terminal, which was not read.
+        /// The worker may have written an error to the terminal, where `ddprun` does not read it.
         bool has_unseen_error = false;
     };
-    /// The error file that may become the parent's.
+    /// The text that may become the parent's error file.
     struct Original {
         int rank;
         int round;

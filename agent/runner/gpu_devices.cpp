@@ -51,8 +51,8 @@ struct Use {
     bool has_device = false;
 };
 
-/// Looks for a process and an open device, at no more than limits::max_inspected_descriptors for
-/// all workers.
+/// Searches the workers' processes for a named process and an open device. Inspects at most
+/// limits::max_inspected_descriptors processes and descriptors for all workers together.
 class UseSearch {
 public:
     UseSearch(std::string device, std::optional<int> named)
@@ -107,7 +107,7 @@ std::vector<int> users_of_gpu(const health::XidLine& line, const std::vector<Gpu
         if (was_named || use.is_named) return {worker.local_rank};
         if (use.has_device) users.push_back(worker.local_rank);
     }
-    // Such an error stops the named process, which here belongs to no worker.
+    // An error that needs a restart stops only the named process, which belongs to no worker.
     const bool is_of_one_process = health::action_of(line) == health::XidAction::restart;
     return named && is_of_one_process ? std::vector<int>{} : users;
 }

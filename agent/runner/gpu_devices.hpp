@@ -14,11 +14,11 @@ struct GpuUser {
     bool has_ended = false;
 };
 
-/// The local ranks that use the GPU of this error: their processes, descendants included, have its
-/// device open. When the driver names a process, only the worker with that process is returned, or
-/// none if the process belongs to no worker and the error stops only the named process. A worker
-/// that has ended is found by that name only. Empty: it is no GPU of theirs, or the driver's files
-/// are not shown here. May block; from any thread.
+/// Returns the local ranks that use the GPU of this error: a process or descendant of the worker
+/// has the GPU's device open. If the driver names a process of a worker, only that worker is
+/// returned. If the named process belongs to no worker and the error stops only that process, no
+/// worker is returned. A worker that has ended is found only as the named process. Empty also if
+/// the driver's files are not visible here. May block; from any thread.
 std::vector<int> users_of_gpu(const health::XidLine& line, const std::vector<GpuUser>& workers);
 
 }  // namespace ddprun::agent

@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kernel_log = "/dev/kmsg";
 constexpr const char* driver_folder = "/proc/driver/nvidia";
 constexpr int max_records_a_second = 1000;
-/// The bound of different errors that are passed on in a second.
+/// The maximum number of different errors that are passed on in a second.
 constexpr std::size_t max_xids_a_second = 64;
 
 bool has_driver() {
@@ -34,7 +34,7 @@ Result<int> open_log() {
         const auto failed = system_code(errno);
         return Failure{failed, std::string{kernel_log} + ": " + failed.message()};
     }
-    // Some containers have their console there.
+    // In some containers this path is the console.
     if (::isatty(file) == 1) {
         ::close(file);
         return Failure{system_code(EINVAL), std::string{kernel_log} + ": is a terminal"};

@@ -40,14 +40,14 @@ private:
     boost::asio::steady_timer second_;
     /// A read of /dev/kmsg fails if a record is longer.
     std::array<char, 8192> buffer_{};
-    /// How many were read in this second; 0: no second has begun.
+    /// How many records were read in this second; 0: no second has begun.
     int records_ = 0;
-    /// The errors passed on in this second: a fault may repeat one in hundreds of lines.
+    /// The errors passed on in this second: a fault may write the same error hundreds of times.
     std::set<std::tuple<std::string, int, std::optional<int>, std::string>> seen_;
     bool has_missed_ = false;
 };
 
-/// Why no error of a GPU would be noticed here; empty: the kernel's log is followed.
+/// Why GPU errors cannot be noticed here; empty: they can.
 std::string why_no_gpu_errors();
 
 }  // namespace ddprun::agent

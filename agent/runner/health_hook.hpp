@@ -21,9 +21,9 @@
 namespace ddprun::agent {
 
 /// Runs the command of --health-check by `/bin/sh -c`, in its own session, with the workers'
-/// environment and DDPRUN_HEALTH_REASON. Its standard output is read here, its standard error is
-/// ddprun's. When it ends or its time is over, all processes left in its session are killed. Lives
-/// on the agent's thread.
+/// environment and DDPRUN_HEALTH_REASON. The command's standard output is read here; its standard
+/// error is that of ddprun. When the command ends or its time is over, all processes left in its
+/// session are killed. Lives on the agent's thread.
 class HealthHook {
 public:
     using OnAnswer = std::function<void(AgentInterface::HealthChecked)>;
@@ -37,7 +37,7 @@ public:
 
     /// Requires: there is a command, and the previous check has been answered.
     void run(AgentInterface::CheckHealth::Reason reason);
-    /// The running command, for which no other code may wait.
+    /// The pid of the running command, which no other code may reap; none: no command runs.
     std::optional<pid_t> pid() const;
 
 private:

@@ -15,8 +15,9 @@ public:
     explicit NodeAddress(std::string own_name_problem)
         : own_name_problem_(std::move(own_name_problem)) {}
 
-    /// The address at which other nodes reach this one. A node that hosts the server connects to it
-    /// over the loopback interface, so the route to a neighbour shows which address the others use.
+    /// The address at which other nodes reach this node. A node that hosts the server connects to
+    /// the server over the loopback interface, so `own` is of no use there: the route to a
+    /// neighbour shows the address.
     static std::string towards(const control::Assignment& assignment, std::string own);
 
     /// For GLOO_SOCKET_IFNAME: the interface that has `node_addr`, if Gloo would choose one that

@@ -33,8 +33,8 @@ std::string in_mib(std::uint64_t bytes) {
 
 }  // namespace
 
-/// Kept by the pending reads, so that threads or processes that an import left running can still
-/// write.
+/// One parked process. The pending reads keep this object: threads or processes that an import left
+/// running can still write.
 struct ParkedWorkers::Process {
     explicit Process(boost::asio::io_context& io) : gate(io), output(io) {}
 
@@ -43,10 +43,10 @@ struct ParkedWorkers::Process {
     std::array<char, limits::max_parking_report_bytes> chunk{};
     std::array<char, limits::max_parking_report_bytes> report_chunk{};
     std::string report;
-    /// The last part of its output.
+    /// The last part of the process's output.
     std::string tail;
     std::optional<Child> child;
-    /// Set if it ended before `settle`.
+    /// Set if the process ended before `settle`.
     std::optional<WorkerExit> exit;
     std::shared_ptr<OnExit> on_exit = std::make_shared<OnExit>();
 };

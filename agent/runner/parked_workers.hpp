@@ -36,8 +36,8 @@ public:
 
     /// The process parked for this local rank, if there is one; `settle` must follow.
     std::optional<SpawnSpec::Parked> take(int local_rank);
-    /// `pid`: the process that got the place; 0: none. If it is the parked one, returns its Child,
-    /// whose end is reported to `on_exit`.
+    /// `pid`: the process that got the place; 0: none. If this is the parked process, returns its
+    /// Child and reports its end to `on_exit`.
     std::optional<Child> settle(int local_rank, pid_t pid, OnExit on_exit);
 
     std::vector<pid_t> pids() const;

@@ -25,9 +25,9 @@
 namespace ddprun::agent {
 namespace {
 
-/// Reads the first `most_bytes` of a small file of the kernel or of a worker. None if it cannot be
-/// opened. Empty if it is no regular file, or, if `owner` is given, not that user's: reading must
-/// not block on a pipe of that name.
+/// Reads the first `most_bytes` of a small file of the kernel or of a worker. None: the file cannot
+/// be opened. Empty: it is no regular file, since reading must not block on a pipe, or it belongs
+/// to another user than `owner`, if that is given.
 std::optional<std::string> read_file(
     const std::string& path,
     std::size_t most_bytes,
@@ -170,8 +170,8 @@ public:
 
     /// Makes the folder, unless an earlier round made it.
     void make(const std::string& path);
-    /// The owner of files in it. Differs from this user's number if the file system maps users
-    /// (root on NFS).
+    /// The owner of the files in the folder. Differs from this user's number if the file system
+    /// maps users (root on NFS).
     uid_t owner();
 
 private:
@@ -189,7 +189,7 @@ void ErrorFolder::make(const std::string& path) {
     if (folder_ >= 0 && !is_new) return;
     if (folder_ >= 0) ::close(folder_);
     folder_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    // On a file system without locks no program checks for one.
+    // On a file system without locks no clean-up program checks for a lock.
     if (folder_ >= 0) ::flock(folder_, LOCK_SH | LOCK_NB);
 }
 

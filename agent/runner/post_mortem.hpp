@@ -45,17 +45,18 @@ public:
     PostMortem(const PostMortem&) = delete;
     PostMortem& operator=(const PostMortem&) = delete;
 
-    /// Returns the work to do, on any thread, when a round's workers are about to start. It may
-    /// block. It makes `folder` for their error files, if the name is not empty; if that fails,
-    /// they have none. The folder is locked until this object ends; the keeper removes it.
+    /// Returns the work for the moment before a round's workers start. The work runs on any thread
+    /// and may block. It makes `folder` for the workers' error files, unless the name is empty; if
+    /// that fails, they have no error files. The folder is locked until this object ends; the
+    /// keeper removes it.
     std::function<void()> beginning(std::string folder) const;
     /// Runs any other inspection of the workers that may block.
     void look(BlockingThread::Work work) { thread_.post(std::move(work)); }
     void examine(Death death, OnFound on_found);
     /// Removes these files; missing ones are ignored.
     void remove(std::vector<std::string> paths);
-    /// Atomic if the folder allows it: a reader sees the whole new text or the old one. A file that
-    /// cannot be written is logged.
+    /// Atomic if the folder allows it: a reader sees the whole new text or the whole old text. A
+    /// failure is logged.
     void write(std::string path, std::string text);
 
 private:

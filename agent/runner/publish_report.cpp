@@ -20,7 +20,8 @@ std::chrono::seconds local_utc_offset() {
     return std::chrono::seconds{::localtime_r(&now, &local) != nullptr ? local.tm_gmtoff : 0};
 }
 
-/// Returned by one node of the job only, and only if the workers have reported steps.
+/// The line about the job's time. Only one node of the job shows it, and only if the workers have
+/// reported steps.
 std::string success_line(const JobReport& report, const ReportPlan& plan) {
     const bool is_shown = plan.format == ReportFormat::text && report.group_rank == 0 &&
                           report.goodput && is_measured(*report.goodput);

@@ -30,8 +30,8 @@ Endpoint own_end(const server::ListenOn& on, std::uint16_t port) {
 }
 
 /// Called at the end of a coroutine. `detached` would drop an exception (e.g. no thread can be
-/// started), and the attempt would have no outcome. So it is thrown out of the agent's loop, which
-/// ends the agent with the reason. No worker runs yet.
+/// started), and the attempt would have no outcome. So the exception leaves the agent's loop and
+/// ends the agent with its reason. No worker runs yet.
 void rethrow(std::exception_ptr error) {
     if (error) std::rethrow_exception(std::move(error));
 }
@@ -71,8 +71,8 @@ RendezvousAccess::RendezvousAccess(
 
 RendezvousAccess::~RendezvousAccess() {
     if (!server_) return;
-    // A draining server waits until its agents have left. This agent is one of them, and its links
-    // no longer close by themselves: the loop that they run on has ended.
+    // A draining server waits until its agents have left, including this agent. The links must be
+    // closed here, because the loop that they run on has ended.
     links_.clear();
     server_->drain();
 }
@@ -132,8 +132,7 @@ boost::asio::awaitable<std::vector<std::string>> RendezvousAccess::resolve() {
 
 server::Placement RendezvousAccess::settle(server::PlacementFacts facts) {
     auto hosting = server::decide(facts);
-    // A taken port is a new fact: with it the decision becomes another port, another role or a
-    // refusal.
+    // A taken port changes the decision: to another port, another role or a refusal.
     for (int tries = 0; tries < 2; ++tries) {
         const auto* listen = std::get_if<server::Listen>(&hosting);
         if (listen == nullptr) break;
@@ -143,8 +142,8 @@ server::Placement RendezvousAccess::settle(server::PlacementFacts facts) {
             return server::Refuse{failed->describe()};
         facts.is_port_in_use = true;
         const auto port = listen->on.port;
-        // This walks through all processes, so it is done once, and again only for the text of a
-        // refusal.
+        // The search walks through all processes, so it is done once, and again only for the text
+        // of a refusal.
         if (!port_holder_) port_holder_ = net::listener_on_port(port);
         facts.held_by = *port_holder_;
         hosting = server::decide(facts);
@@ -173,7 +172,7 @@ void RendezvousAccess::warn_of_port_holder(const server::PlacementFacts& facts) 
           "choose another port on all nodes"}});
 }
 
-/// Any free port means one in the range of --port-range, which all listeners of this node keep to.
+/// Port 0 means any free port in --port-range, the range of all listeners of this node.
 std::optional<Failure> RendezvousAccess::host(const server::Listen& listen) {
     if (listen.on.port != 0) return host_at(listen.on.port, listen);
     auto random = seeded_by_the_system();
@@ -343,7 +342,7 @@ void RendezvousAccess::close(int link) {
     if (found == links_.end()) return;
     auto client = std::move(found->second);
     links_.erase(found);
-    // This may destroy the client inside one of its own hooks, which it allows.
+    // This may destroy the client inside one of its own hooks, which the client allows.
     if (client) client->end();
 }
 

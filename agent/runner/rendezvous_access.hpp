@@ -22,9 +22,9 @@
 namespace ddprun::agent {
 
 /// This node's connection to the rendezvous server. Until a server has answered, each attempt
-/// decides which node hosts; if it is this one, it becomes the host. Then it connects, to itself
-/// over the loopback interface. With etcd no node is special: the election decides which server
-/// leads, and this node's server is a candidate if there is no leader.
+/// decides which node hosts the server. If this node does, it starts the server and connects to it
+/// over the loopback interface. With an election no node is special: the election decides which
+/// server leads, and this node's server is a candidate if there is no leader.
 ///
 /// Lives on the agent's thread; a hosted server has its own threads.
 class RendezvousAccess {
@@ -36,7 +36,7 @@ public:
         std::function<void(Agent::Event)> on_event;
         /// The hosted server has no agent and no job left.
         std::function<void()> on_server_idle;
-        /// Answers to `release`.
+        /// Answer to `release`.
         std::function<void()> on_released;
         /// Lists this node's worker stores, for the pages of a hosted server.
         server::AskStores ask_stores;
@@ -59,8 +59,8 @@ public:
     const Endpoint& last_server() const { return last_server_; }
     /// The token with which the server shows its pages; empty: there is no secret.
     std::string page_token() const { return secrets_ ? secrets_->page_token() : std::string{}; }
-    /// This node's part is over: an elected server here is released, so that another one may follow
-    /// unless the job is over.
+    /// Call when this node's part is over: releases an elected server here. Another server may
+    /// follow, unless the job is over.
     void release(bool is_job_over);
     void interrupt_server(int signal, std::string reason, std::optional<Duration> grace);
     /// `on_server_idle` follows if the server has no agent and no job.
@@ -88,13 +88,13 @@ private:
     boost::asio::io_context& io_;
     const AgentConfig& config_;
     Hooks hooks_;
-    /// The secrets that this node proves to the server.
+    /// The secrets that this node proves to have.
     std::optional<tls::Secrets> secrets_;
     std::unique_ptr<Election> election_;
     /// The link whose attempt waits for the election.
     int sought_ = 0;
-    /// Set while this node waits for its server to step down before it leaves; true: the job is
-    /// over.
+    /// Set while this node waits for its server to step down before the node leaves; true: the job
+    /// is over.
     std::optional<bool> leaving_;
     std::unique_ptr<server::RendezvousServer> server_;
     Endpoint own_server_;

@@ -24,7 +24,7 @@
 namespace ddprun::agent {
 namespace {
 
-/// The minimum number of attempts, also if any free port is allowed.
+/// The minimum number of attempts, also for a smaller range or if any free port is allowed.
 constexpr int fewest_attempts = 64;
 constexpr int most_attempts = 4096;
 
@@ -38,11 +38,11 @@ std::string own_listen_host(const AgentConfig& config, const std::vector<std::st
     // With --local-addr all callers use that address.
     if (const auto& addr = config.join.addr; !addr.empty())
         return std::find(own.begin(), own.end(), addr) == own.end() ? "" : addr;
-    // With an election, the endpoint is a server or proxy of its engine: one on this machine does
-    // not mean that all nodes are here.
+    // With an election, the endpoint is a server or proxy of the engine. Even if that is on this
+    // machine, other nodes may be elsewhere.
     if (config.rendezvous.election && config.join.nodes.max > 1) return "";
     const auto& server_host = config.rendezvous.endpoint.host;
-    // The resolver may return an address of each family; it returns this one first.
+    // The resolver may return an address of each family; 127.0.0.1 comes first.
     if (server_host == "localhost") return "127.0.0.1";
     return is_loopback(server_host) ? server_host : "";
 }
@@ -51,7 +51,7 @@ std::string address_for_others(
     const std::string& on_the_way_to_engine, const std::vector<std::string>& own) {
     if (!is_loopback(on_the_way_to_engine)) return on_the_way_to_engine;
     const auto is_for_others = [](const std::string& address) {
-        // A link-local address can only be used together with the interface.
+        // A link-local address can only be used together with the name of its interface.
         return !is_loopback(address) && !address.starts_with("fe80:") &&
                !address.starts_with("169.254.");
     };
@@ -107,8 +107,8 @@ void complain_once(const error_code& why) {
           "here (RLIMIT_NOFILE)"}});
 }
 
-/// Makes a pair of sockets: one becomes a client of the store, the other one is returned. It is
-/// closed if there are no descriptors.
+/// Makes a pair of sockets: one becomes a client of the store, the other one is returned. The
+/// returned socket is closed if there are no descriptors.
 TunnelLink::Socket join(
     boost::asio::io_context& io, server::StoreServer& store, const std::string& name) {
     TunnelLink::Socket socket(io);
@@ -312,15 +312,15 @@ void RoundStores::remove_drained(const server::StoreServer* store) {
     });
     if (found == draining_.end()) return;
     past_requests_ += found->store->counters().requests;
-    // Moved out first: if another element were moved into this place, the store would end before
-    // its tunnel port.
+    // Moved out first: `erase` moves another element into this place, which would destroy the store
+    // before its tunnel port.
     auto port = std::move(found->tunnel_port);
     draining_.erase(found);
     linger(std::move(port));
 }
 
-/// The store has written its last answers to the tunnels; the port is kept a while so that other
-/// nodes can read them.
+/// The store has written its last answers to the tunnels. The tunnel port is kept a while so that
+/// other nodes can read these answers.
 void RoundStores::linger(std::unique_ptr<TunnelPort> port) {
     if (!port) return;
     const auto entry = lingering_.insert(

@@ -31,7 +31,7 @@ namespace ddprun::agent {
 struct PortRange {
     std::uint16_t first = 0;
     std::uint16_t last = 0;
-    /// Taken neither as a port nor as the successor of one; 0: none.
+    /// This port and the port before it are never chosen; 0: there is no such port.
     std::uint16_t kept_free = 0;
 };
 
@@ -39,16 +39,16 @@ struct PortRange {
 /// there later than this node's other listeners.
 PortRange own_ports(const AgentConfig& config);
 
-/// The numeric address on which this node's listeners listen; empty: all addresses. If the endpoint
-/// is a loopback address, all nodes of the job are on this machine. With `--local-addr` all callers
-/// use that address: it is used if this machine has it (`own`); otherwise others reach it through
-/// address translation, and all addresses are used.
+/// The numeric address on which this node's listeners listen; empty: all addresses. The address of
+/// `--local-addr` is used if this machine has it (`own`); otherwise other nodes reach this node
+/// through address translation, and all addresses are used. A loopback endpoint is used too,
+/// because all nodes of such a job are on this machine.
 std::string own_listen_host(
     const AgentConfig& config, const std::vector<std::string>& own = server::interface_addresses());
 
-/// The address under which an elected server is announced: this machine's on the route to the
-/// engine. If that is a loopback address (etcd runs on this machine), another one of this machine
-/// (`own`) is used, if there is one.
+/// The address under which an elected server is announced: this machine's address on the route to
+/// the engine. If that is a loopback address (etcd runs on this machine), another address of this
+/// machine (`own`) is used, if there is one.
 std::string address_for_others(
     const std::string& on_the_way_to_engine, const std::vector<std::string>& own);
 
@@ -62,8 +62,8 @@ Result<net::Tcp::acceptor> listen_in_range(
 ///
 /// With members-only stores, the assigned port accepts the tunnels of other nodes. This node's
 /// workers connect to a port on the loopback address, whichever node has the store
-/// (docs/secrets.md). There is no other way to such a store, so an error of listening fails the
-/// call.
+/// (docs/secrets.md). There is no other way to such a store, so `enter` fails if the port cannot
+/// listen.
 class RoundStores {
 public:
     using OnOpened = std::function<void(Result<std::uint16_t>)>;
@@ -108,9 +108,10 @@ public:
     Result<std::uint16_t> enter(Round round, StoreDoor::OnReached on_reached);
     /// Closes this node's door to the round's store, if the store is on another node.
     void leave(int round);
-    /// The store's clients first read the answers sent to them, then see its end.
+    /// Closes the store after its clients have read the answers that are already sent.
     void close(std::uint16_t port);
-    /// Waits until a closed store no longer listens on its port, since another process is about to.
+    /// Waits until closed stores no longer listen: another process is about to listen on such a
+    /// port.
     void wait_until_closed();
 
     /// May be called from any thread; `answer` is called on the stores' thread.
@@ -152,7 +153,7 @@ private:
     std::shared_ptr<const tls::Secrets> secrets_;
     std::map<std::uint16_t, Open> stores_;
     std::vector<Open> draining_;
-    /// Tunnel ports of closed stores: bytes in flight to other nodes can still arrive.
+    /// Tunnel ports of closed stores, kept so that bytes in flight to other nodes can still arrive.
     struct Lingering {
         std::unique_ptr<TunnelPort> port;
         boost::asio::steady_timer end;
@@ -161,7 +162,7 @@ private:
     /// The door to the current round's store, if that is on another node.
     std::shared_ptr<StoreDoor> door_;
     int door_round_ = 0;
-    /// The requests of closed stores.
+    /// The number of requests to closed stores.
     std::uint64_t past_requests_ = 0;
     std::thread thread_;
 };

@@ -12,8 +12,8 @@
 
 namespace ddprun::agent {
 
-/// Samples workers for `ddprunctl stacks`: each one twice, a second apart, and several at a time.
-/// Lives on the agent's thread; /proc is read on another one.
+/// Samples workers for `ddprunctl stacks`: each worker twice, a second apart, and several workers
+/// at a time. Lives on the agent's thread; /proc is read on another thread.
 class StackViews {
 public:
     struct Calls {

@@ -11,8 +11,8 @@
 
 namespace ddprun::agent {
 
-/// Finds steps in the standard output of rank 0 (--progress-regex), and measures the cost of that:
-/// the shell of one ProgressReader per round.
+/// Finds steps in the standard output of rank 0 (--progress-regex), and measures the processor time
+/// of the search. The shell of one ProgressReader per round.
 class StepFinder {
 public:
     /// `pattern`: empty, or a pattern that the launcher has accepted.

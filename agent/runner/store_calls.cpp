@@ -27,7 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration pause_between_connects = 100ms;
-/// Used while workers that are being stopped may still begin to create a group.
+/// Late notices are for workers that begin to create a group while they are being stopped.
 constexpr Duration pause_between_late_notices = 100ms;
 
 boost::asio::awaitable<void> reach(Endpoint store, std::function<void(std::string)> on_done) {
@@ -67,8 +67,8 @@ public:
         co_await write();
     }
 
-    /// Repeats the notice for workers that begin to create a group after the death: until one has,
-    /// or the store is closed with its round.
+    /// Repeats the notice for workers that begin to create a group after the death. Ends when a
+    /// worker has requested notices, or when the store is closed with its round.
     boost::asio::awaitable<void> give_late() {
         boost::asio::steady_timer pause(co_await boost::asio::this_coro::executor);
         while (is_unasked_) {

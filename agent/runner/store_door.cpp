@@ -30,7 +30,7 @@ enum class Kind : std::uint8_t {
     out_of_reach,  ///< no connection could be made
     refused,       ///< the other end does not have the secret, or does not encrypt
     closed,        ///< closed without any bytes, as by a program without encryption
-    silent,        ///< no answer: probably its agent has not begun the round yet
+    silent,        ///< no answer: probably the store's agent has not begun the round yet
     cut,           ///< failed or timed out during the handshake
 };
 
@@ -38,7 +38,8 @@ namespace {
 
 constexpr std::chrono::milliseconds pause_between_attempts{100};
 
-/// How long one kind of failure may persist before it is final. None: only `tunnel_dial_timeout`.
+/// How long one kind of failure may persist before it is final. None: only `tunnel_dial_timeout`
+/// limits it.
 std::optional<Duration> timeout_of(Kind kind) {
     switch (kind) {
         case Kind::out_of_reach: return limits::store_reachability_timeout;
@@ -130,11 +131,12 @@ void StoreDoor::take(net::Tcp::socket socket) {
     if (!ec) link().carry(generic_socket(std::move(socket), io_), port);
 }
 
-/// The current tunnel, or the one being made; makes a new one after the last has ended.
+/// Returns the current tunnel, which may still be in the making. Makes a new tunnel if the current
+/// one has ended.
 TunnelLink& StoreDoor::link() {
     if (link_ && !link_->is_over()) return *link_;
     const auto log_end = [peer = store_.to_string()](const Failure& why) {
-        // Any other end is an ordinary one of a store's connection.
+        // For any other reason a connection to a store ends in normal operation.
         const auto& kind = why.code.category();
         const bool is_wrong = kind == tunnel::error_category() || kind == tls::error_category();
         log::write(

@@ -22,13 +22,13 @@ namespace ddprun::agent {
 /// accepts processes of this user and of root; their connections go through one tunnel.
 ///
 /// The tunnel is made at once. When it ends, the connections through it end too, and the next
-/// connection makes a new tunnel. Connections wait while a tunnel is being made, until that times
-/// out: after `limits::store_reachability_timeout` if the store cannot be reached in all that time,
-/// after `limits::secret_refused_timeout` if it refuses in all that time, and after
-/// `limits::tunnel_dial_timeout` in any case. Lives on the stores' thread.
+/// connection makes a new tunnel. Connections wait while a tunnel is being made. Making a tunnel
+/// times out when the store has been out of reach for `limits::store_reachability_timeout`, when it
+/// has refused for `limits::secret_refused_timeout`, and in any case after
+/// `limits::tunnel_dial_timeout`. Lives on the stores' thread.
 class StoreDoor : public std::enable_shared_from_this<StoreDoor> {
 public:
-    /// Reported for each tunnel that is made, and for a first one that cannot be made.
+    /// Reported for each tunnel that is made, and if the first tunnel cannot be made.
     struct Reached {
         /// Empty: the tunnel is established.
         std::string failure;

@@ -27,7 +27,7 @@ void TimedDeparture::perform(Departure::Step step) {
     switch (step) {
         case Departure::Step::none: return;
         case Departure::Step::wait_for_nodes:
-            // The server may never have had a job, if this agent ended before it joined.
+            // If this agent ended before it joined, the server may never have had a job.
             rendezvous_.ask_if_server_is_idle();
             return limit(
                 plan_.lease + limits::drain_margin, [this] { perform(departure_.waited()); });

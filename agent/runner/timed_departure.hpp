@@ -15,8 +15,8 @@ class KeeperLink;        // keeper/keeper_link.hpp
 class RendezvousAccess;  // rendezvous_access.hpp
 
 /// Performs the steps of a Departure once this node has reported its part of the job. Limits the
-/// time of each, and stops the `io_context` at the end. Lives on the agent's thread; the references
-/// must outlive it.
+/// time of each step, and stops the `io_context` at the end. Lives on the agent's thread; the
+/// references must outlive it.
 class TimedDeparture {
 public:
     struct Plan {

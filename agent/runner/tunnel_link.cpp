@@ -22,7 +22,7 @@ namespace ddprun::agent {
 namespace tunnel_link {
 namespace {
 
-/// A buffer of at most this size is kept for the next bytes, since there may be many links.
+/// A larger buffer is freed when it is empty, since there may be many links.
 constexpr std::size_t worth_keeping_bytes = 16 * 1024;
 
 /// The buffer for one read of one socket. Its bytes are used up before another socket is read, so
@@ -32,7 +32,8 @@ std::array<char, tunnel::max_payload_bytes>& turn() {
     return bytes;
 }
 
-/// If a connection is closed with unread bytes it is reset, which may overtake bytes written to it.
+/// If a socket is closed with unread bytes, its connection is reset, and the reset may overtake
+/// bytes that were written before.
 void discard_unread(int descriptor) {
     for (int rounds = 0; rounds < 16; ++rounds)
         if (::recv(descriptor, turn().data(), turn().size(), MSG_DONTWAIT) <= 0) break;
@@ -46,7 +47,7 @@ struct TunnelLink::Local {
     explicit Local(Socket taken) : socket(std::move(taken)) {}
 
     Socket socket;
-    /// Bytes for the socket, which accepts none at the moment.
+    /// Bytes that the socket does not accept at the moment.
     std::string pending;
     std::size_t written = 0;
     bool waits_to_read = false;
@@ -58,8 +59,8 @@ struct TunnelLink::Local {
     bool has_written_end = false;
     /// The local program accepts no more bytes: bytes that arrive are dropped.
     bool takes_nothing = false;
-    /// The other end accepts no more bytes either: bytes that are read are dropped, and the socket
-    /// is closed after `pending`.
+    /// The other end has reset the stream, or the tunnel has ended: bytes that are read are
+    /// dropped, and the socket is closed after `pending`.
     bool closes_after_pending = false;
 };
 
@@ -139,7 +140,7 @@ void TunnelLink::on_readable(Stream stream) {
     auto& turn = tunnel_link::turn();
     const bool is_dropped = local->closes_after_pending;
     const auto most = is_dropped ? turn.size() : std::min(turn.size(), tunnel_.may_send(stream));
-    // Another stream has filled the output since.
+    // Another stream has filled the output since this wait began.
     if (most == 0) return stopped_.push_back(stream);
     const auto size = ::recv(local->socket.native_handle(), turn.data(), most, MSG_DONTWAIT);
     if (size < 0 && errno != EAGAIN && errno != EINTR) {
@@ -191,7 +192,8 @@ void TunnelLink::write_pending(Stream stream, Local& local) {
             MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0 && errno == EAGAIN) {
-            // Bounds the buffer of a stream whose bytes are never all written.
+            // Frees the written half: the buffer of a stream that is never written completely stays
+            // bounded.
             if (local.written >= local.pending.size() / 2) {
                 local.pending.erase(0, local.written);
                 local.written = 0;
@@ -202,7 +204,7 @@ void TunnelLink::write_pending(Stream stream, Local& local) {
         local.written += static_cast<std::size_t>(sent);
         tunnel_.took(stream, static_cast<std::size_t>(sent));
     }
-    // Frees the memory too.
+    // An assignment, unlike `clear`, frees the memory too.
     local.pending = {};
     local.written = 0;
     end_if_all_written(stream, local);

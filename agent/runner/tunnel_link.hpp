@@ -21,8 +21,8 @@
 namespace ddprun::agent {
 
 /// One end of a tunnel with its sockets: the encrypted connection to the other end, and one local
-/// socket for each stream. It only decides when a socket is closed; `tunnel::Tunnel` manages the
-/// streams.
+/// socket for each stream. This class only decides when a socket is closed; `tunnel::Tunnel`
+/// manages the streams.
 ///
 /// A local socket gets all bytes sent to it, then the end; it is closed when both directions have
 /// ended. When the connection ends, every local socket is closed after its received bytes are
@@ -33,8 +33,8 @@ public:
     using Socket = boost::asio::generic::stream_protocol::socket;
     using Stream = tunnel::StreamNumber;
 
-    /// For the accepting side: returns the local socket of a new stream; `name` is the stream's
-    /// other end. The socket is closed if none can be made.
+    /// For the accepting side: returns the local socket of a new stream, or a closed socket if none
+    /// can be made. `name`: the stream's other end.
     using Join = std::function<Socket(const std::string& name)>;
     /// Called once, with the reason.
     using OnOver = std::function<void(const Failure& why)>;
@@ -50,7 +50,8 @@ public:
 
     /// Adds a stream, before or after `start`. Requires: this is the side that opens streams.
     void carry(Socket socket, std::uint16_t port);
-    /// Requires: the session is established; `plain` is what it has already decrypted.
+    /// `plain`: the bytes that the session has decrypted already. Requires: the session is
+    /// established.
     void start(net::Tcp::socket connection, tls::Session session, std::string plain);
     /// Ends the tunnel. Each stream ends after its received bytes are written.
     void end(const Failure& why);
@@ -110,7 +111,7 @@ private:
     bool is_over_ = false;
 };
 
-/// The same socket, as one of Asio's generic protocol; closed if that fails.
+/// The same socket with Asio's generic protocol; closed if the change of protocol fails.
 TunnelLink::Socket generic_socket(net::Tcp::socket socket, boost::asio::io_context& io);
 
 }  // namespace ddprun::agent

@@ -124,7 +124,7 @@ boost::asio::awaitable<void> TunnelPort::greet(std::shared_ptr<State> state, std
         const auto [ec, size] =
             co_await caller->socket.async_read_some(boost::asio::buffer(chunk), net::as_values);
         if (ec) {
-            // The caller timed out, closed, or was closed because there were too many.
+            // The caller timed out, closed, or was closed because there were too many callers.
             if (caller->deadline.has_passed())
                 state->reject(peer, {boost::asio::error::timed_out, "no proof of the secret"});
             break;

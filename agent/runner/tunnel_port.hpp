@@ -16,8 +16,9 @@
 namespace ddprun::agent {
 
 /// Accepts the tunnels of other nodes to a round's store. A caller that does not prove the secret
-/// within `limits::tls_handshake_timeout` is closed and gets only a TLS alert; if there are too
-/// many such callers, `server::Handshakes` chooses which to close. Lives on the stores' thread.
+/// within `limits::tls_handshake_timeout` is closed and gets only a TLS alert. If too many callers
+/// have not proved it yet, `server::Handshakes` chooses which to close. Lives on the stores'
+/// thread.
 class TunnelPort {
 public:
     struct Hooks {
@@ -28,7 +29,7 @@ public:
         std::function<Instant()> now;
     };
 
-    /// Also serves callers that came before this call, since the acceptor began to listen.
+    /// Also serves callers that connected before this call, after the acceptor began to listen.
     TunnelPort(boost::asio::io_context& io, net::Tcp::acceptor acceptor, Hooks hooks);
     /// Closes everything.
     ~TunnelPort();

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-/// Inspections of this node's workers. They may hang: call them on a thread that may do so.
+/// Inspections of this node's workers. They may hang: call them on a thread that may hang.
 namespace ddprun::agent {
 
 Agent::WorkersSeen look_at_workers(const Agent::LookAtWorkers& order);

@@ -123,7 +123,8 @@ void WorkerProcesses::on_spawned(const Spawner::Outcome& outcome) {
     const pid_t pid = *outcome.pid;
     auto child = take_child(local_rank, pid);
     if (!child) {
-        // Its end could not be detected: a missing worker is better than an unwatched one.
+        // The end of this process could not be detected: a missing worker is better than an
+        // unwatched one.
         ::kill(pid, SIGKILL);
         log::error("worker.not_watched", {{"reason", child.error().describe()}});
         return on_event_(Agent::WorkerExited{
@@ -185,8 +186,8 @@ int WorkerProcesses::count_leftovers() {
     // If there is no child, no leftover of a round can exist.
     if (leaders.empty() && !has_any_child()) return 0;
     const int count = signal_descendants(0, leaders);
-    // The kernel's list of children may miss a process that moves while it is read, so an empty
-    // list is read twice.
+    // The kernel's list of children may miss a process that moves while the list is read, so an
+    // empty list is read twice.
     return count > 0 ? count : signal_descendants(0, leaders);
 }
 

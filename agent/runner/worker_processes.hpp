@@ -68,7 +68,7 @@ public:
     /// Signals one leader. False: it has ended. A process that is being started gets the signal
     /// once it runs.
     bool pass_signal(int local_rank, int signal);
-    /// None: it has ended, or is being started.
+    /// None: the worker has ended, or is being started.
     std::optional<pid_t> pid_of(int local_rank) const;
     /// For Ctrl-Z: stops every descendant, including processes that are started meanwhile.
     void suspend();
@@ -117,7 +117,7 @@ private:
     int attached_local_rank_ = -1;
     /// Set if a worker has the terminal.
     std::optional<Terminal> terminal_;
-    /// The standard input of the other workers; -1: they inherit the agent's.
+    /// The standard input of the workers without attachment; -1: they inherit the agent's.
     int no_input_ = -1;
     std::vector<Process> processes_;
     /// The plan of the last round.
