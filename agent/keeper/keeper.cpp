@@ -61,7 +61,8 @@ sigset_t signals_to_read(const InheritedState& start, std::span<const int> hande
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     for (const int signal : handed_on) {
-        // Under nohup a hang-up stays ignored; if it were blocked, it would be read nevertheless.
+        // Under nohup SIGHUP stays ignored. If SIGHUP were blocked too, the keeper would read it
+        // nevertheless.
         if (!start.keeps_ignoring(signal)) sigaddset(&set, signal);
     }
     // A shell without job control starts its children with SIGTSTP ignored.
@@ -128,7 +129,7 @@ public:
         if (verdict != Verdict::ended) {
             agent_state_ = state_of(side_.agent);
             agent_place_ = kernel_place_of(side_.agent);
-            // Not for a reaped process: its number may belong to another one.
+            // Not for a reaped process: its number may belong to another process by now.
             ::kill(side_.agent, SIGKILL);
         }
         name_stuck(kill_everything());
@@ -148,8 +149,8 @@ private:
         for (;;) {
             arm_timer();
             wait_for_anything();
-            // Taken before the events are read: what arrived while this process was stopped is not
-            // late.
+            // The time is taken before the events are read: a message that arrived while this
+            // process was stopped is not late.
             const auto now = Clock::now();
             read_signals();
             read_commands();
@@ -160,7 +161,7 @@ private:
         }
     }
 
-    /// Read each time: the agent moves it without waking the keeper.
+    /// The fence is read each time, because the agent moves it without waking the keeper.
     std::optional<Instant> fence_end() const {
         const auto end = side_.page->fence_ends_at.load();
         if (end == 0) return std::nullopt;
@@ -217,11 +218,11 @@ private:
         forward(SIGTERM);
     }
 
-    /// Ctrl-Z: stops first the workers, which are not in the terminal's foreground, then this
-    /// process as usual. The agent continues, and so does its lease.
+    /// Ctrl-Z: stops the workers, which are not in the terminal's foreground, and then this process
+    /// as usual. The agent continues and keeps its lease.
     void suspend() {
-        // The signal is blocked until the workers are stopped: a SIGCONT that arrives meanwhile
-        // cancels it.
+        // The signal is blocked until the workers are stopped, so that a SIGCONT that arrives
+        // meanwhile cancels the signal.
         ::raise(SIGTSTP);
         forward(SIGTSTP);
         wait_until_heard(Clock::now() + limits::suspend_timeout);
@@ -247,7 +248,7 @@ private:
         sigset_t stop;
         sigemptyset(&stop);
         sigaddset(&stop, SIGTSTP);
-        // The default action, as in any other process.
+        // The default action of the signal, as in any other process.
         ::sigprocmask(SIG_UNBLOCK, &stop, nullptr);
         ::sigprocmask(SIG_BLOCK, &stop, nullptr);
     }
@@ -360,7 +361,7 @@ private:
         return exit_codes::internal_error;
     }
 
-    /// Includes the agent's state, which is the only hint at the reason.
+    /// The text includes the agent's state, which is the only hint at the reason.
     int report_killed(const char* how) const {
         say("ddprun: the agent (pid %d, state %c%s%s) %s: it and its workers were killed\n",
             side_.agent,
@@ -396,7 +397,7 @@ Result<std::variant<AgentSide, KeeperSide>> fork_agent(
     auto* const page = new (memory) KeeperPage{};
 
     become_subreaper();
-    // The parent may have ignored it; then exit statuses would be lost.
+    // The parent may have ignored SIGCHLD; then exit statuses would be lost.
     set_disposition(SIGCHLD, SIG_DFL);
     set_disposition(SIGPIPE, SIG_IGN);
     // Schedulers send these signals to every process as a warning for the workers.

@@ -28,7 +28,7 @@
 ///     ... threads, sockets, the agent: AgentSide and KeeperLink (keeper_link.hpp)
 namespace ddprun::agent {
 
-/// A longer stem is not noted: then a node that is killed leaves its workers' error files behind.
+/// A longer stem is not noted. Then the error files of the workers stay if the node is killed.
 inline constexpr std::size_t max_error_file_stem_bytes = 1024;
 
 /// Shared by keeper and agent. The agent writes, the keeper reads.
@@ -82,21 +82,20 @@ inline constexpr std::array stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 /// (they are read from a descriptor), the agent in a session of its own, itself a subreaper.
 /// `handed_on` and the stop signals stay pending in the agent: a signal that is also pending there
 /// was sent to every process. The agent ignores TSTP. Both ignore SIGUSR1 and SIGUSR2 unless these
-/// are in `handed_on`. `is_terminal_read`: a worker is to read the terminal. Like any program that
-/// reads it, this process then stops here (SIGTTIN) while it is in the terminal's background.
-/// Requires: no thread was ever started.
+/// are in `handed_on`. `is_terminal_read`: a worker is to read the terminal. Then this process
+/// stops here (SIGTTIN) while it is in the terminal's background, like any program that reads the
+/// terminal. Requires: no thread was ever started.
 Result<std::variant<AgentSide, KeeperSide>> fork_agent(
     const InheritedState& start,
     std::span<const int> handed_on = stop_signals,
     bool is_terminal_read = false);
 
-/// Runs the keeper to its end. Returns what `main` returns: the agent's exit code, or 1 after a
-/// line on stderr when the agent did not end by itself. By then nothing below this process is left,
-/// except what a line on stderr names.
+/// Runs the keeper to its end. Returns the exit code for `main`: that of the agent, or 1 if the
+/// agent did not end by itself, which a line on stderr reports. All processes below this one have
+/// ended then, except those that a line on stderr names.
 int keep(KeeperSide& side);
 
-/// Removes the error files that the page still lists, which workers wrote as they ended, and their
-/// folder.
+/// Removes the workers' error files that the page still lists, and the folder of these files.
 void remove_error_files(const KeeperPage& page);
 
 /// Kills everything below the agent when its keeper is gone; takes at most

@@ -21,7 +21,7 @@ using keeper::SignalCame;
 
 namespace {
 
-/// Removes the signal from those pending for this process.
+/// Removes the signal from the pending signals of this process.
 bool take_pending(int signal) {
     sigset_t wanted;
     sigemptyset(&wanted);
@@ -43,9 +43,9 @@ bool is_slurm_daemon(pid_t process) {
     return size > 0 && std::string_view{name.data(), static_cast<std::size_t>(size)} == expected;
 }
 
-/// Slurm without control groups signals every process of a step, children before their parents:
-/// when the keeper receives the signal, this process and the workers already have it. The sender's
-/// name is checked because a user might signal both ddprun processes but no worker.
+/// Slurm without control groups signals every process of a step, children before their parents. So
+/// this process and the workers have the signal before the keeper does. The sender's name is
+/// checked because a user might signal both ddprun processes but no worker.
 bool is_for_all_processes(const SignalCame& came) {
     return take_pending(came.signal) && is_slurm_daemon(came.sender);
 }

@@ -15,8 +15,8 @@
 namespace ddprun::agent {
 namespace {
 
-/// Replaces the link atomically: a reader sees the old one or the new one. Another kind of file
-/// with that name is not replaced.
+/// Replaces the link atomically: a reader sees the old link or the new one. A folder with that name
+/// is not replaced.
 void point_latest(const std::string& folder, const std::string& target, const std::string& nonce) {
     const auto fresh = folder + "/.latest-" + nonce;
     std::error_code failed;
@@ -111,8 +111,8 @@ std::optional<StreamRelay> RoundOutput::relay(Stream stream, int local_rank) {
     const auto route = route_of(plan_, stream, local_rank, rank);
     if (is_at_terminal(spec_, stream, rank)) return std::nullopt;
     const bool is_err = stream == Stream::err;
-    // Unless it is a terminal, stderr passes through the agent, so that its end can be in the
-    // report.
+    // Unless stderr is a terminal, it passes through the agent, so that the report can show its
+    // last lines.
     const bool is_kept = is_err && !is_on_terminal_;
     const bool has_steps = !is_err && rank == 0 && !plan_.progress_pattern.empty();
     if (route.is_inherited() && !is_kept && !has_steps) return std::nullopt;
@@ -155,8 +155,8 @@ StreamSink::Format RoundOutput::format(
     return LinePrefix{plan_.prefix, {spec_.role, local_rank, rank, round_.host}};
 }
 
-/// On a terminal the user may be reading the beginning of a line, and with a single worker no other
-/// output can mix with it.
+/// On a terminal the user may be reading an unfinished line. With a single worker no other output
+/// can mix with it.
 Duration RoundOutput::line_timeout(Stream stream) const {
     const bool is_for_eyes =
         ::isatty(stream == Stream::out ? STDOUT_FILENO : STDERR_FILENO) == 1 || spec_.nproc == 1;

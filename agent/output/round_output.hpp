@@ -18,7 +18,7 @@ namespace ddprun::agent {
 class WorkerOutput {
 public:
     /// The descriptor for SpawnSpec; -1: the worker inherits the agent's. Valid until
-    /// `close_worker_ends`, which is called after the spawn.
+    /// `close_worker_ends`. Call that after the spawn.
     int worker_end(Stream stream) const;
     void close_worker_ends();
 
@@ -26,7 +26,7 @@ public:
     void resume();
     /// Call when the worker has ended.
     void finish();
-    /// The end of its standard error; empty if it inherited the agent's.
+    /// The last lines of the worker's standard error; empty if the worker inherited the agent's.
     std::string stderr_tail() const;
 
 private:
@@ -39,8 +39,8 @@ private:
 /// the rank also has the terminal as its standard input (--attach).
 bool is_at_terminal(const WorkerSpec& spec, Stream stream, int rank);
 
-/// Connects the output of a round's workers as planned; exists while they are being started. Runs
-/// on the agent's thread; the writer does what blocks.
+/// Connects the output of a round's workers as planned; exists while the workers are being started.
+/// Runs on the agent's thread; calls that block are made by the writer.
 class RoundOutput {
 public:
     /// `writer` must outlive the opened outputs.
@@ -69,7 +69,7 @@ private:
     const OutputPlan& plan_;
     const WorkerSpec& spec_;
     const RoundPlan& round_;
-    /// Gets the standard output of rank 0 if steps are to be found in it.
+    /// Gets the standard output of rank 0 if steps are to be found there.
     StreamRelay::Observer on_progress_output_;
     bool is_on_terminal_;
     std::shared_ptr<LogFile> filtered_out_;

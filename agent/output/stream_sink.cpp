@@ -129,8 +129,8 @@ void StreamSink::handle(const LinePiece& piece) {
     filtered_text_.append(piece.text).append("\n");
 }
 
-/// A piece of the line that this sink has left unfinished there continues it. If other output has
-/// ended that line meanwhile, the whole line is written again, unless all of it is already there.
+/// Continues the line that this sink has left unfinished on the console. If other output has ended
+/// that line meanwhile, writes the whole line again, unless all of it is already there.
 void StreamSink::add_to_console(const LinePiece& piece) {
     const auto shown = std::exchange(shown_bytes_, 0);
     const auto* owner = console_.line_owner(targets_.console);
@@ -181,7 +181,7 @@ void StreamSink::watch_unfinished_line() {
 void StreamSink::show_unfinished_line() {
     if (!has_unseen()) return;
     if (std::holds_alternative<JsonLine>(format_)) {
-        // A JSON object must be whole, so the rest of the line follows as the next part.
+        // A JSON object must be whole, so the rest of the line follows in the next object.
         time_ = utc_time();
         handle(*splitter_.flush());
     } else {

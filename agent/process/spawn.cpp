@@ -59,8 +59,8 @@ private:
     std::vector<unsigned long> words_;
 };
 
-/// All data for the child, prepared before it exists: it shares this process's memory and may only
-/// make system calls.
+/// All data for the child, prepared before the child exists: the child shares this process's memory
+/// and may only make system calls.
 struct ChildPlan {
     const char* program;
     char* const* arguments;
@@ -75,7 +75,7 @@ struct ChildPlan {
 
 void report(const ChildPlan& plan, Step step) {
     const ChildFailure failure{step, errno};
-    // The pipe accepts so few bytes as a whole; if the parent has ended, it accepts none.
+    // The pipe accepts so few bytes as a whole, or none if the parent has ended.
     [[maybe_unused]] const auto written = ::write(plan.report, &failure, sizeof failure);
 }
 
@@ -94,7 +94,8 @@ void restore_dispositions(const InheritedState& start) {
 }
 
 bool place_descriptors(std::array<int, 3> source) {
-    // Descriptors are moved out of the way first, so that none is overwritten before it was used.
+    // Descriptors are moved out of the way first, so that no descriptor is overwritten before its
+    // use.
     for (int target = 0; target < first_foreign_descriptor; ++target) {
         auto& descriptor = source[static_cast<std::size_t>(target)];
         const bool is_in_the_way = descriptor >= 0 && descriptor < first_foreign_descriptor;
@@ -121,7 +122,8 @@ int parse_descriptor(const char* name) {
     return number;
 }
 
-/// Marks the descriptors in /proc/self/fd, which in a vforked child lists the child's own table.
+/// Marks the descriptors in /proc/self/fd. In a vforked child this folder lists the child's own
+/// table.
 bool mark_listed_descriptors() {
     const int directory = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0) return false;
@@ -152,8 +154,8 @@ void close_the_rest_on_exec() {
         ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
 }
 
-/// Both settings belong to the thread, so they apply to this child alone although it shares memory;
-/// threads that the program starts inherit them.
+/// Sets the CPUs and the memory policy. The kernel keeps both for each thread, so they apply only
+/// to this child, although it shares the parent's memory. Threads of the program inherit both.
 void bind(const ChildPlan& plan) {
     if (plan.cpus->is_empty()) return;
     if (::syscall(SYS_sched_setaffinity, 0, plan.cpus->byte_count(), plan.cpus->words()) != 0)
@@ -178,8 +180,8 @@ void bind(const ChildPlan& plan) {
     restore_dispositions(*plan.start);
     if (::setsid() < 0) fail(plan, Step::begin);
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail(plan, Step::begin);
-    // The parent may have died before the line above. Not compared with 1, since that may be the
-    // parent's pid.
+    // The parent may have died before the line above. The pid is not compared with 1, since 1 may
+    // be the parent's pid.
     if (::getppid() != plan.parent) ::_exit(exit_codes::not_executable);
     if (!place_descriptors(plan.stdio)) fail(plan, Step::place_descriptors);
     close_the_rest_on_exec();
