@@ -45,7 +45,7 @@ Json json_of(const control::NodeSummary& node) {
         {"heard_ago_s", in_seconds(node.heard_ago)}};
 }
 
-/// Its fields have the names that they have in `/status`.
+/// The fields have the same names as in `/status`.
 Json json_of(const control::JobSummary& job) {
     return {
         {"run_id", job.run_id},

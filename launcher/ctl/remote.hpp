@@ -11,8 +11,8 @@
 #include <variant>
 #include <vector>
 
-/// Commands that go to the rendezvous server from any machine: what is sent, and what an answer
-/// means.
+/// Commands that go to the rendezvous server from any machine: the messages, and the meaning of the
+/// answers.
 namespace ddprun::launcher::ctl {
 
 /// `sender`: "alice@login1". Requires: the options have a server and a command that the server
@@ -22,22 +22,22 @@ control::JobCommand job_command_of(const CtlOptions& options, const std::string&
 /// The answer, or why there is none.
 using ServerAnswer = std::variant<control::JobCommandAnswer, Outcome>;
 
-/// What came of a command to a server.
+/// The result of a command to a server.
 struct ServerReply {
     ServerAnswer answer;
-    /// By rank, before the answer to `stacks`.
+    /// The reports that came before the answer to `stacks`, ordered by rank.
     std::vector<control::RankReport> ranks = {};
 };
 
-/// What this message of the server is as an answer; `server` is its address, for messages.
+/// The answer in this message of the server. `server`: the server's address, for texts.
 ServerAnswer answer_in(control::ServerMessage message, const std::string& server);
-/// The outcome when the connection has failed for this reason.
+/// The outcome after the connection has failed with this error.
 Outcome outcome_of_failure(control::ConnectError error, const std::string& reason);
 /// The outcome of a command that changes a job.
 Outcome outcome_of(const control::JobCommandAnswer& answer, const std::string& run_id);
 
-/// All jobs of the answer as a table or a list of objects. `server` is for the text when there is
-/// none.
+/// All jobs of the answer as a table or a list of objects. `server`: for the text when there is no
+/// job.
 Outcome shown_list(
     const control::JobCommandAnswer& answer, const std::string& server, bool is_json);
 /// The only job of the answer.

@@ -32,7 +32,7 @@ bool is_bad(const FanOut::HostEnd& end) {
     return !end.report || end.report->exit_code != exit_codes::success;
 }
 
-/// A command has taken the node out of the job, which the others go on with if they can.
+/// A command has taken the node out of the job. The other nodes continue the job if they can.
 bool is_drained(const FanOut::HostEnd& end) {
     return end.report && end.report->exit_code == exit_codes::drained;
 }
@@ -160,7 +160,7 @@ void FanOut::host_ended(int host, HostEnd end, Instant now, Effects& out) {
             fail(host, end.words.empty() ? "the connection ended" : end.words, now, out);
             return begin_when_complete(out);
         case State::running: break;
-        // Nothing was started on this host, or its end is known.
+        // Nothing was started on this host, or the end of its connection is known.
         case State::waiting:
         case State::ended:
         case State::failed: return;
@@ -172,7 +172,7 @@ void FanOut::host_ended(int host, HostEnd end, Instant now, Effects& out) {
     if (is_bad && !first_failed_) first_failed_ = host;
     if (count_in(State::running) == 0) return finish(out);
     if (!is_bad || fan_out::is_drained(*place.end) || is_elastic() || kill_at_) return;
-    // The rendezvous ends the other nodes. A node that never joined is missed there only after
+    // The rendezvous server ends the other nodes. It notices a node that never joined only after
     // minutes.
     if (is_final)
         stop_running(SIGTERM, now, out);

@@ -11,9 +11,9 @@
 
 namespace ddprun::launcher {
 
-/// The start of one job on many hosts, and its end. The job begins when every host is ready. If the
-/// number of nodes is a range, it begins when every host is ready or has failed, and enough are
-/// ready.
+/// Starts one job on many hosts, and ends it. The job begins when every host is ready. If the
+/// number of nodes is a range, the job begins when every host is ready or has failed, and enough
+/// hosts are ready.
 ///
 ///   waiting    --a place is free-->     connecting   Connect
 ///   connecting --Lacked-->              copying      SendProgram
@@ -22,14 +22,14 @@ namespace ddprun::launcher {
 ///   ready      --all are there-->       running
 ///   running    --Ended-->               ended        the last one: Finish
 ///
-/// Driven by run_hosts, whose connections are ssh's; this machine's own node needs none and is
-/// ready at once.
+/// Driven by run_hosts, which connects to the hosts by ssh. The node on this machine needs no
+/// connection and is ready at once.
 class FanOut {
 public:
     struct Settings {
         int host_count = 1;
-        /// How many ready hosts are enough. If that is fewer than all, lost hosts do not end the
-        /// job either.
+        /// How many ready hosts are enough. If fewer than all are enough, the loss of a host does
+        /// not end the job.
         int least = 1;
         Duration connect_timeout{};
         /// The grace of --shutdown-timeout for the workers.
@@ -39,11 +39,11 @@ public:
     /// The end of a connection's process, after all its output was read.
     struct HostEnd {
         std::optional<agent::FramedReport> report;
-        /// The exit code of ssh, or of ddprun; negative: the signal that killed it.
+        /// The exit code of ssh, or of ddprun; negative: the signal that killed the process.
         int exit_code = 0;
         bool is_ssh = true;
-        /// The last line of its standard error; empty if ddprun had been started on the host. If it
-        /// is not ssh and was killed: the signal's name.
+        /// The last line of the process's standard error; empty if ddprun had been started on the
+        /// host. If the process is not ssh and was killed: the signal's name.
         std::string words;
 
         bool operator==(const HostEnd&) const = default;
@@ -131,7 +131,7 @@ private:
     struct Place {
         std::string name;
         State state = State::waiting;
-        /// Set while it is connecting or copying.
+        /// Set while the host is connecting or copying.
         std::optional<Instant> deadline;
         std::optional<HostEnd> end;
     };
@@ -162,7 +162,7 @@ private:
     std::vector<int> nodes_;
     /// The first node that failed.
     std::optional<int> first_failed_;
-    /// When the remaining nodes are signalled, because another one has failed.
+    /// When the remaining nodes are signalled, because another node has failed.
     std::optional<Instant> stop_at_;
     /// When the connections to signalled nodes that still run are cut.
     std::optional<Instant> kill_at_;
