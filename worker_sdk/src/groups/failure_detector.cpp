@@ -24,14 +24,14 @@ std::string in_milliseconds(Duration length) {
     return std::to_string(count) + " ms";
 }
 
-/// Whether to report the error to the other ranks. They need the report of a timeout: this rank
-/// leaves after it, and must not be counted as lost because of that. A loss that names no rank does
-/// not help them.
+/// Whether to report the error to the other ranks. After a timeout this rank leaves, and without a
+/// report the others would count it as lost. A loss that names no rank does not help them.
 bool is_worth_a_report(const GroupError& error) {
     return !error.ranks.empty() || error.kind == ErrorKind::timeout;
 }
 
-/// True when the ranks have been gone for long enough: their data may still be in flight.
+/// True when the ranks have been gone for long enough. Until then their data may still be in
+/// flight.
 bool has_settled(std::optional<Instant>& ended_since, Instant now) {
     if (!ended_since) ended_since = now;
     return now - *ended_since >= waiting_times::process_end_settle;
@@ -43,7 +43,7 @@ void FailureDetector::handle(Event event, Instant now, std::vector<Effect>& out)
     std::visit([&](auto& fact) { on(std::move(fact), now, out); }, event);
 }
 
-/// Whether a question is due; if so, schedules the next one.
+/// Whether a question is due. If it is, schedules the next question.
 bool FailureDetector::is_due(Schedule& questions, Instant now) {
     if (now < questions.at) return false;
     questions.interval = std::min(questions.interval * 2, questions.longest);
@@ -72,7 +72,7 @@ void FailureDetector::on(WaitSeen fact, Instant, Effects&) {
     const auto* known = std::get_if<Waiting>(&here);
     const bool is_new = known ? known->since < fact.since : std::holds_alternative<Idle>(here);
     if (!is_new || verdict_) return;
-    const auto broken = known ? known->broken : std::nullopt;  // each wait of the call keeps it
+    const auto broken = known ? known->broken : std::nullopt;  // the same for all waits of a call
     here = Waiting{fact.since, first_questions(fact.queue, fact.since), broken};
 }
 
@@ -128,7 +128,8 @@ void FailureDetector::on(CallFailed fact, Instant now, Effects& out) {
     const bool is_loss = error.kind == ErrorKind::peer_lost;
     const bool is_timeout = error.kind == ErrorKind::timeout;
     if (!is_loss && !is_timeout) {
-        // Only the ranks of this host detect the mismatch, or only the rank that has compared.
+        // The mismatch is detected only by the ranks of this host, or only by the rank that has
+        // compared the calls.
         if (error.kind == ErrorKind::mismatch && settings_.has_reports)
             out.push_back(Publish{error});
         const bool may_have_a_reason =
@@ -211,7 +212,7 @@ void FailureDetector::on(WaitersRead fact, Instant now, Effects& out) {
         if (!error.ranks.empty()) error.text += "; nothing was heard of " + text_of(error.ranks);
         return confirm(fact.queue, std::move(error), out);
     }
-    // One of the lost ranks has reported a long wait: it may have timed out, and then it reports
+    // One of the lost ranks has reported a long wait. That rank may have timed out and then reports
     // the reason.
     const bool does_one_wait = fact.silent.size() < asking->asked.size();
     if (does_one_wait)
@@ -230,7 +231,7 @@ void FailureDetector::on(StoreUnreachable fact, Instant now, Effects& out) {
 
 FailureDetector::Schedule FailureDetector::first_questions(Queue queue, Instant since) const {
     using namespace waiting_times;
-    // While connections are being made, none breaks: only reports show that a rank was lost.
+    // While connections are being made, no broken connection shows a lost rank: only reports do.
     if (settings_.way == Way::gpus || queue == Queue::group)
         return {
             since + first_report_check_after, first_report_check_after, longest_report_interval};

@@ -80,8 +80,8 @@ public:
         Instant since;
         bool operator==(const WaitEnded&) const = default;
     };
-    /// Ranks that the call needs have ended: a pidfd fired, or the rank has left. Repeated while it
-    /// holds.
+    /// Ranks that the call needs have ended: a pidfd fired, or the rank has left. The fact is
+    /// repeated while it is true.
     struct ProcessesEnded {
         Queue queue;
         std::vector<int> ranks;
@@ -94,13 +94,14 @@ public:
         Duration after;
         bool operator==(const PeersLate&) const = default;
     };
-    /// What the ranks of this host have posted.
+    /// The ranks of this host have posted different calls.
     struct CallsDiffer {
         Queue queue;
         GroupError mismatch;
         bool operator==(const CallsDiffer&) const = default;
     };
-    /// The connection to some peer broke during this call of the queue. Repeated while it holds.
+    /// A connection to a peer broke during this call of the queue. The fact is repeated while it is
+    /// true.
     struct ConnectionBroke {
         Queue queue;
         std::uint64_t call;
@@ -110,7 +111,7 @@ public:
     struct CallFailed {
         Queue queue;
         GroupError error;
-        /// Ranks that a Timeout without names may have been caused by.
+        /// Ranks that may have caused a Timeout without names.
         std::vector<int> suspects{};
         bool operator==(const CallFailed&) const = default;
     };
@@ -157,7 +158,7 @@ public:
         GroupError mismatch;
         bool operator==(const DesyncSeen&) const = default;
     };
-    /// The ranks, of those asked for, that have not waited long in the same call.
+    /// `silent`: the requested ranks that have not waited long in the same call.
     struct WaitersRead {
         Queue queue;
         std::vector<int> silent;
@@ -186,7 +187,7 @@ public:
         WaitersRead,
         StoreUnreachable>;
 
-    /// What ranks and agents have written.
+    /// Reads the reports that ranks and agents have written.
     struct ReadReports {
         Queue queue;
         bool operator==(const ReadReports&) const = default;
@@ -206,8 +207,8 @@ public:
         GroupError error;
         bool operator==(const Publish&) const = default;
     };
-    /// For the ranks of this host: the call fails with the first error that one of them writes into
-    /// shared memory.
+    /// For the ranks of this host: the call fails with the first error that any of these ranks
+    /// writes into shared memory.
     struct Found {
         GroupError error;
         bool operator==(const Found&) const = default;
@@ -231,7 +232,7 @@ public:
     std::optional<Instant> next_deadline() const;
     std::optional<Instant> next_deadline(Queue queue) const;
 
-    /// Why the group has ended; none until that is decided.
+    /// Why the group has ended; none: that is not decided yet.
     const std::optional<GroupError>& verdict() const { return verdict_; }
 
 private:
@@ -304,8 +305,8 @@ private:
     const Settings settings_;
     std::array<State, queue_count> states_{};
     std::optional<GroupError> verdict_;
-    /// Whether this rank has broken its connections itself: changes that it observes in peers may
-    /// then be caused by that.
+    /// Whether this rank has broken its connections itself. This may then be the cause of changes
+    /// that it observes in peers.
     bool is_broken_here_ = false;
 };
 

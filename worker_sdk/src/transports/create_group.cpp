@@ -121,12 +121,12 @@ std::shared_ptr<Group> create_over_nccl(
         config);
 }
 
-/// Each rank sets its own key before `Hosts::find`, which ends once all have called it.
+/// Each rank sets its own key before `Hosts::find`, which ends once all ranks have called it.
 std::string wire_key(const GroupConfig& config, int rank) {
     return config.prefix + "wire" + std::to_string(wire_version) + "/" + std::to_string(rank);
 }
 
-/// Ranks of releases that exchange data in another way would wait for each other for ever.
+/// Ranks of two releases with different ways to exchange data would wait for each other for ever.
 void require_same_wire(GroupConfig& config) {
     std::vector<std::string> keys;
     for (int rank = 0; rank < config.world.world_size; ++rank)
@@ -245,8 +245,8 @@ std::vector<int> members_of(int color, const std::vector<Choice>& choices) {
     return members;
 }
 
-/// Splits this rank's part off on the GPU. Each part is identified by its lowest rank. A rank
-/// without a part forms a part by itself, because NCCL may crash on ranks without a color
+/// Splits this rank's part off the group on the GPU. Each part is identified by its lowest rank. A
+/// rank without a part forms a part by itself, because NCCL may crash on ranks without a color
 /// (communicators.hpp).
 nccl::Communicators::Comm split_on_gpu(
     Group& group, nccl::NcclTransport& transport, const std::vector<int>& members) {
