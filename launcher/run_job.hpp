@@ -7,9 +7,10 @@ struct InheritedState;
 
 namespace ddprun::launcher {
 
-/// Everything between the command line and the exit code: options, the spec, the output of
-/// `--help`, `--version` and `--explain`, then the fork into keeper and agent. Returns in both.
-/// Requires: no thread was ever started in this process; `start` was captured first of all.
+/// Does everything between the command line and the exit code: options, the spec, the output of
+/// `--help`, `--version` and `--explain`, then the fork into keeper and agent. Returns in both
+/// processes. Requires: no thread was ever started in this process; `start` was captured first of
+/// all.
 int run(
     int argc,
     const char* const* argv,

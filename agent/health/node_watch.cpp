@@ -16,8 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// In sampling intervals. In a longer gap this process did not run, or sampling took very long: the
-/// time between is not known.
+/// The longest gap between samples, in sampling intervals. After a longer gap the activity in
+/// between is not known: this process did not run, or sampling took very long.
 constexpr int longest_gap = 3;
 /// Limits each site so that all sites of a node fit into a message's limit of text.
 constexpr std::size_t most_detail_bytes = 160;
@@ -28,7 +28,7 @@ bool is_same(const Site& a, const Site& b) {
     return std::tie(a.activity, a.site) == std::tie(b.activity, b.site);
 }
 
-/// For "moving" and "unknown" the beginning does not matter.
+/// Whether the beginning of the activity matters: for "moving" and "unknown" it does not.
 bool lasts(const Site& site) {
     return site.activity != control::Activity::moving &&
            site.activity != control::Activity::unknown;

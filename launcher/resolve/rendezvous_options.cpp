@@ -206,7 +206,7 @@ void use_election(Resolving& job, const Given& backend, From<Endpoint> endpoint,
     note_without_effect(job);
 }
 
-/// The node leads whose server holds the job's key in etcd.
+/// With etcd, the leader is the node whose server holds the job's key.
 Result<> use_etcd(Resolving& job, const Given& backend) {
     auto& spec = job.spec;
     const auto given = given_endpoint(job.options);

@@ -73,7 +73,7 @@ public:
     std::size_t wait_count() const { return waiters_.size(); }
     /// The size of keys and queues, and of deleted values that are still on their way to a client.
     std::size_t data_bytes() const { return *meter_; }
-    /// The memory of all waits, and of this client's wait.
+    /// The memory of all waits; below, of this client's wait.
     std::size_t wait_bytes() const { return waiters_.held_bytes(); }
     std::size_t wait_bytes(ConnectionId client) const { return waiters_.held_bytes(client); }
     std::vector<Waiters::Waiting> waits(std::size_t longest) const {

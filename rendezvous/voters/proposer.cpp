@@ -149,14 +149,15 @@ void Proposer::consider_promises(Instant now, Effects& out) {
     };
     if (is_quorum([&](const Nonce& voter) { return has(Reply::given, voter); })) {
         if (found != nullptr) return apply(*found, now, out);
-        // A quorum of outdated voters need not have one; the others may.
+        // A quorum of outdated voters need not have a record; voters whose answer is awaited may
+        // have one.
         if (!is_any(state.asked, Reply::awaited)) fail(Reason::no_record, out);
         return;
     }
     const bool is_possible = is_quorum(
         [&](const Nonce& voter) { return has(Reply::given, voter) || has(Reply::awaited, voter); });
-    // One of which the answer is awaited may know newer voters. Those that refuse know them, too:
-    // the next ballot will get their promises.
+    // A voter whose answer is awaited may know newer voters. A voter that refuses knows them too:
+    // the next ballot will get its promise.
     if (!is_possible &&
         (is_any(state.asked, Reply::refused) || !is_any(state.asked, Reply::awaited)))
         fail_without_quorum(state.asked, out);

@@ -101,7 +101,7 @@ public:
 private:
     /// The bytes that can be sent now.
     std::string output();
-    /// Succeeds while the answer is incomplete, and when it is complete.
+    /// Succeeds also while the answer is incomplete.
     Result<> receive(std::string_view bytes, const std::string& where);
 
     net::Tcp::socket& socket_;

@@ -38,22 +38,23 @@ struct Lease {
     /// The nonce is empty if the Lease has no holder. The epoch is 0 if there was no leader.
     Leader leader = {};
     Duration duration{};
-    /// `acquireTime` and `renewTime`, only to see whether they have changed.
+    /// `acquireTime` and `renewTime`, which are only compared to see whether they have changed.
     std::string acquired = {};
     std::string renewed = {};
     /// How jobs of `run_id` have ended.
     std::string ended = {};
 };
 
-/// Judges whether a Lease has expired as client-go's elections do: by this machine's clock since
-/// what a leader writes was last seen to change, and not by the times in it, which another machine
-/// has written. Other programs' writes, such as a label, renew nothing.
+/// Judges whether a Lease has expired as client-go's elections do. The time counts on this
+/// machine's clock, from the last seen change of the fields that a leader writes; the times in the
+/// Lease are of another machine. Other programs' writes, such as a label, renew nothing.
 class Observation {
 public:
     /// `now`: when the Lease was received.
     void see(const Lease& lease, Instant now);
-    /// `ttl`: how long a leader of this program relies on its last renewal at most, whatever
-    /// duration another program has written into the Lease. Requires: the Lease was seen last.
+    /// `ttl`: the longest time for which a leader of this program relies on its last renewal, even
+    /// if another program has written another duration into the Lease. Requires: the Lease was seen
+    /// last.
     bool is_expired(const Lease& lease, Duration ttl, Instant now) const;
 
 private:
@@ -92,7 +93,8 @@ struct Write {
 };
 using Step = std::variant<Write, LeaseAnswer>;
 
-/// What a request comes to, by the Lease as it was just read.
+/// The facts from which `step` decides about a request. `lease`: as it was just read; none: there
+/// is no Lease.
 struct Facts {
     std::optional<Lease> lease = std::nullopt;
     bool is_expired = false;

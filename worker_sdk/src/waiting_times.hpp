@@ -81,13 +81,14 @@ inline constexpr milliseconds broken_connection_timeout = 5s;
 /// Added for a wait for another host: ranks of one host find out which rank they wait for, and must
 /// report it first.
 inline constexpr milliseconds other_host_grace = 1s;
-/// Added again for a wait for the host's own leader, which itself waits for other hosts.
+/// Added too when a rank waits for the leader of its own host, because the leader waits for other
+/// hosts.
 inline constexpr milliseconds leader_grace = 3s;
 /// A rank that had reported waiting may lose its connections because it timed out: it breaks them
-/// first and then writes the reason. This is how long that report is awaited.
+/// first and then writes the reason. The report of the reason is awaited for this time.
 inline constexpr milliseconds reason_timeout = 1s;
-/// The interval between checks for that report: short at first, since the report is mostly there
-/// already.
+/// The interval between checks for the report of a reason: short at first, since the report is
+/// mostly there already.
 inline constexpr milliseconds shortest_reason_interval = 20ms;
 /// ... and at last five times a second.
 inline constexpr milliseconds longest_reason_interval = 200ms;
@@ -135,7 +136,7 @@ inline constexpr milliseconds abort_timeout = 5s;
 /// The timeout of an abort that may have to wait for a CUDA graph's end; the kernels were requested
 /// to end before.
 inline constexpr milliseconds abort_timeout_with_graphs = 1s;
-/// The time to finalize and destroy after a group without error: a peer may be gone, or busy.
+/// The time to finalize and destroy a group that had no error: a peer may be gone, or busy.
 inline constexpr milliseconds finalize_timeout = 10s;
 /// The interval between checks of NCCL's asynchronous state: each takes NCCL's lock.
 inline constexpr milliseconds nccl_state_interval = 5ms;

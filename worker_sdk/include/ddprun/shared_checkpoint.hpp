@@ -10,17 +10,17 @@
 
 namespace ddprun {
 
-/// A collective: all ranks agree on the newest whole checkpoint that any of them can read, and get
-/// it.
+/// A collective: all ranks agree on the newest whole checkpoint that any rank can read, and get it.
 ///
-/// Each rank gives its own path of the folder. On a shared file system that is the same folder, and
-/// only rank 0 reads. With local folders another rank may have the newest checkpoint (on the node
-/// that was first before), and sends it. If several ranks have the same checkpoint, the lowest
-/// sends it. Returns none when no rank has any.
+/// Each rank gives its own path of the folder. On a shared file system all paths are the same
+/// folder, and only rank 0 reads. With local folders another rank may have the newest checkpoint
+/// (on the node that was first before), and sends it. If several ranks have the same checkpoint,
+/// the lowest rank sends it. Returns none when no rank has a checkpoint.
 ///
-/// A damaged file is skipped as in `CheckpointFolder::newest`; `passed_over` gets the same lines,
-/// on the rank that read it. Throws Error on every rank, naming the rank, when one of them cannot
-/// read its folder. Works with another world size than the one that wrote the checkpoint.
+/// A damaged file is skipped as in `CheckpointFolder::newest`; on the rank that read the file,
+/// `passed_over` gets the same lines. When a rank cannot read its folder, throws an Error that
+/// names this rank, on every rank. The world size may differ from that of the ranks that wrote the
+/// checkpoint.
 std::optional<CheckpointFolder::Found> load_newest(
     const CheckpointFolder& folder,
     const ProcessGroup& group,

@@ -68,7 +68,7 @@ SaveHead head_from_rank_0(const ProcessGroup& group, const Checkpoint& checkpoin
     return {numbers[0], numbers[1], numbers[2]};
 }
 
-/// Why this is no valid list of parts; empty when it is one.
+/// The fault of the list of parts; empty: the list is valid.
 std::string fault_of(const std::vector<TensorPart>& parts) {
     std::set<std::string> names;
     for (const auto& part : parts) {

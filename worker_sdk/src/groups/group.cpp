@@ -32,7 +32,7 @@ void bring_input(const Collective& collective) {
         std::memcpy(collective.data, collective.input, collective.bytes());
 }
 
-/// Performs the call in a world of one, where this rank's own parts must fit together too.
+/// Performs the call in a world of one. This rank's own input and output parts must still match.
 Outcome perform_alone(const Collective& collective) {
     if (collective.has_part_counts())
         if (auto differs = mismatch_of_counts(collective, counts_to_compare(collective, 1), 1))

@@ -36,7 +36,8 @@ void ask_when_idle(int socket) {
 
 bool is_silent(const tcp_info& facts) {
     const auto heard_ms = std::min(facts.tcpi_last_data_recv, facts.tcpi_last_ack_recv);
-    // Probes of an idle connection or of a closed window; repetitions of data.
+    // Questions to the peer are probes, of an idle connection or a closed window, and repetitions
+    // of data.
     const int open_questions = std::max(facts.tcpi_probes, facts.tcpi_retransmits);
     return heard_ms >= waiting_times::silent_machine_timeout.count() &&
            open_questions >= fewest_open_questions;
