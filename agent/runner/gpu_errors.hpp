@@ -17,9 +17,9 @@
 
 namespace ddprun::agent {
 
-/// Follows the kernel's log from its end for errors of GPUs. Where there is no NVIDIA driver, or
-/// the log cannot be read, it does nothing. At most 1,000 records a second are read: the kernel
-/// keeps the rest as long as it has room. Lives on the agent's thread.
+/// Follows the kernel's log from its end for errors of GPUs. Has no effect where there is no NVIDIA
+/// driver or the log cannot be read. At most 1,000 records a second are read: the kernel keeps the
+/// rest as long as it has room. Lives on the agent's thread.
 class GpuErrors {
 public:
     using OnXid = std::function<void(health::XidLine)>;

@@ -62,8 +62,8 @@ Result<net::Tcp::acceptor> listen_in_range(
 ///
 /// With members-only stores, the assigned port accepts the tunnels of other nodes. This node's
 /// workers connect to a port on the loopback address, whichever node has the store
-/// (docs/secrets.md). There is no other way to such a store, so `enter` fails if the port cannot
-/// listen.
+/// (docs/secrets.md). There is no other way to such a store, so `enter` fails if it cannot listen
+/// on a port.
 class RoundStores {
 public:
     using OnOpened = std::function<void(Result<std::uint16_t>)>;

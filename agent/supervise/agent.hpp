@@ -52,10 +52,10 @@ public:
 
     Phase phase() const { return data_.phase; }
     const control::Node& node() const { return data_.node; }
-    /// The workers of the current or last round, which may all have ended. Null: no round with
-    /// workers has begun.
+    /// The workers of the current or last round, which may all have ended. Null: there is no round,
+    /// or it has no workers here.
     const WorkerGroup* group() const { return data_.group(); }
-    /// The assignment of the current or last round; null: no round has begun.
+    /// The assignment of the current or last round; null: there is no round.
     const control::Assignment* assignment() const {
         return data_.round ? &data_.round->assignment : nullptr;
     }

@@ -84,8 +84,8 @@ struct AgentData {
 
     AgentData(AgentConfig config, control::Node node, std::uint16_t peer_port, Random& random);
 
-    /// The workers of the current or last round, which may all have ended. Null: no round with
-    /// workers has begun.
+    /// The workers of the current or last round, which may all have ended. Null: there is no round,
+    /// or it has no workers here.
     const WorkerGroup* group() const { return round && round->group ? &*round->group : nullptr; }
     bool has_workers() const { return group() != nullptr && !group()->is_over(); }
     bool is_current(int number) const { return round && round->assignment.round == number; }

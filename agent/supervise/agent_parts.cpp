@@ -67,7 +67,7 @@ void notify_group(AgentStep& step, WorkerGroup::Event event) {
                     begin_watch(step);
                     agent.round->reached.has_started = true;
                 },
-                // FailureReport gets the exit itself, and judges it.
+                // FailureReport gets the worker's exit separately, and judges it.
                 [&](WorkerGroup::Failed) {},
                 [&](WorkerGroup::Succeeded) {
                     agent.phase = AgentPhase::succeeded;
