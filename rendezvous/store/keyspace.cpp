@@ -77,7 +77,7 @@ void Keyspace::replace(wire::SharedText& place, wire::SharedText value) {
     *meter_ += place.own_bytes();
 }
 
-std::string_view Keyspace::put(std::string key, std::string value) {
+std::string_view Keyspace::put(std::string&& key, std::string&& value) {
     wire::SharedText text{std::move(value), meter_};
     auto place = values_.find(key);
     if (place == values_.end())

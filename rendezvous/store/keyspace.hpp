@@ -47,7 +47,7 @@ public:
     // If memory runs out, the functions below throw before anything has changed.
 
     /// Inserts or overwrites. Returns the stored key, valid until it is erased.
-    std::string_view put(std::string key, std::string value);
+    std::string_view put(std::string&& key, std::string&& value);
     /// Adds at the end of the value, which is empty for a missing key.
     void append(const std::string& key, std::string_view value);
 

@@ -13,12 +13,45 @@ namespace {
 constexpr bool nothing_yet = false;
 constexpr bool complete = true;
 
-std::string take_key(Cursor& cursor) {
-    return cursor.string(limits::max_key_bytes, Error::key_too_long);
+void read_key(Cursor& cursor, std::string& into) {
+    cursor.string(into, limits::max_key_bytes, Error::key_too_long);
 }
 
-std::string take_value(Cursor& cursor) {
-    return cursor.string(limits::max_value_bytes, Error::value_too_long);
+void read_value(Cursor& cursor, std::string& into) {
+    cursor.string(into, limits::max_value_bytes, Error::value_too_long);
+}
+
+/// A request like the one before is written over it: to make one and to move it into its place
+/// costs as much as decoding a small one.
+template <class Content>
+Content& reused(Request& request) {
+    if (auto* before = std::get_if<Content>(&request)) return *before;
+    return request.emplace<Content>();
+}
+
+template <class Content>
+void read_key_only(Cursor& cursor, Request& into) {
+    read_key(cursor, reused<Content>(into).key);
+}
+
+template <class Content>
+void read_key_and_value(Cursor& cursor, Request& into) {
+    auto& content = reused<Content>(into);
+    read_key(cursor, content.key);
+    read_value(cursor, content.value);
+}
+
+void read_compare_set(Cursor& cursor, CompareSet& into) {
+    read_key(cursor, into.key);
+    read_value(cursor, into.expected);
+    read_value(cursor, into.desired);
+}
+
+template <class Content>
+void read_key_and_number(Cursor& cursor, Request& into, std::int64_t Content::*number) {
+    auto& content = reused<Content>(into);
+    read_key(cursor, content.key);
+    content.*number = cursor.i64();
 }
 
 /// The first byte of any request, except SET, with which a client without VALIDATE can begin.
@@ -43,25 +76,22 @@ Result<bool> Decoder::next(Request& into) {
     const auto known = query_of(cursor.u8());
     if (!known) return fail(Error::unknown_query);
 
-    // Elements of a braced list are evaluated from left to right, which is the order on the wire.
     switch (const auto query = *known) {
         case Query::validate: cursor.fail(Error::repeated_validate); break;
-        case Query::set: into = Set{take_key(cursor), take_value(cursor)}; break;
-        case Query::compare_set:
-            into = CompareSet{take_key(cursor), take_value(cursor), take_value(cursor)};
-            break;
-        case Query::get: into = Get{take_key(cursor)}; break;
-        case Query::add: into = Add{take_key(cursor), cursor.i64()}; break;
+        case Query::set: read_key_and_value<Set>(cursor, into); break;
+        case Query::compare_set: read_compare_set(cursor, reused<CompareSet>(into)); break;
+        case Query::get: read_key_only<Get>(cursor, into); break;
+        case Query::add: read_key_and_number(cursor, into, &Add::delta); break;
         case Query::num_keys: into = NumKeys{}; break;
-        case Query::delete_key: into = DeleteKey{take_key(cursor)}; break;
-        case Query::append: into = Append{take_key(cursor), take_value(cursor)}; break;
+        case Query::delete_key: read_key_only<DeleteKey>(cursor, into); break;
+        case Query::append: read_key_and_value<Append>(cursor, into); break;
         case Query::cancel_wait: into = CancelWait{}; break;
         case Query::ping: into = Ping{cursor.u32()}; break;
-        case Query::queue_push: into = QueuePush{take_key(cursor), take_value(cursor)}; break;
-        case Query::queue_pop: into = QueuePop{take_key(cursor)}; break;
-        case Query::queue_len: into = QueueLen{take_key(cursor)}; break;
+        case Query::queue_push: read_key_and_value<QueuePush>(cursor, into); break;
+        case Query::queue_pop: read_key_only<QueuePop>(cursor, into); break;
+        case Query::queue_len: read_key_only<QueueLen>(cursor, into); break;
         case Query::list_keys: into = ListKeys{}; break;
-        case Query::barrier: into = Barrier{take_key(cursor), cursor.i64()}; break;
+        case Query::barrier: read_key_and_number(cursor, into, &Barrier::world_size); break;
         case Query::check:
         case Query::wait:
         case Query::multi_get:
@@ -122,8 +152,10 @@ Result<bool> Decoder::go_on_with_list(Request& into) {
     const bool has_values = list.query == Query::multi_set;
     while (list.missing > 0) {
         Cursor cursor(input_.unread());
-        auto key = take_key(cursor);
-        auto value = has_values ? take_value(cursor) : std::string{};
+        std::string key;
+        std::string value;
+        read_key(cursor, key);
+        if (has_values) read_value(cursor, value);
         if (cursor.error()) return fail(*cursor.error());
         if (!finish(cursor)) return nothing_yet;
 

@@ -44,7 +44,7 @@ struct SharedText::Block {
     std::size_t counted = 0;
 };
 
-SharedText::SharedText(std::string bytes, const Meter& meter) {
+SharedText::SharedText(std::string&& bytes, const Meter& meter) {
     const auto size = bytes.size();
     if (size < limits::least_shared_bytes)
         bytes_ = std::move(bytes);

@@ -25,7 +25,7 @@ public:
     SharedText(std::string own) : bytes_(std::move(own)) {}
     SharedText(const char* own) : bytes_(std::string{own}) {}
     /// Shares its bytes if there are at least `limits::least_shared_bytes`.
-    SharedText(std::string bytes, const Meter& meter);
+    SharedText(std::string&& bytes, const Meter& meter);
     /// A copy of a borrowed text has bytes of its own.
     SharedText(const SharedText& other);
     SharedText& operator=(const SharedText& other) { return *this = SharedText(other); }

@@ -70,7 +70,7 @@ TEST_CASE("bytes that are sent are not kept while others wait") {
     Outgoing out;
     for (int i = 0; i < 200; ++i) {
         out.append(block);
-        out.append_shared(SharedText{block, meter});
+        out.append_shared(SharedText{std::string{block}, meter});
         if (i < 4) continue;
         for (std::size_t bytes = 2 * block.size(); bytes > 0;) {
             const auto size = std::min(bytes, out.front().size());
