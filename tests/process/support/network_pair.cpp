@@ -4,10 +4,14 @@
 #include "tests/process/support/mount_namespace.hpp"
 #include "tests/process/support/running.hpp"
 
+#include <fcntl.h>
+#include <sched.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <initializer_list>
 #include <stdexcept>
+#include <system_error>
 
 namespace ddprun::test {
 namespace {
@@ -33,6 +37,33 @@ void plug_in(const NetworkPair::Host& host, NetworkPair::Family family) {
     must_ip({"-n", host.name, "link", "set", host.name, "up"});
     must_ip({"-n", host.name, "link", "set", "lo", "up"});
 }
+
+/// A cable to one host of a pair. The weak host model of Linux makes the pair's own address of that
+/// host reachable through it.
+void plug_in_third(
+    const std::string& third, const NetworkPair::Host& host, const std::string& network) {
+    const auto cable = "x" + host.name;
+    must_ip(
+        {"link",
+         "add",
+         cable,
+         "netns",
+         third,
+         "type",
+         "veth",
+         "peer",
+         "name",
+         cable,
+         "netns",
+         host.name});
+    must_ip({"-n", third, "address", "add", network + "1/30", "dev", cable});
+    must_ip({"-n", host.name, "address", "add", network + "2/30", "dev", cable});
+    must_ip({"-n", third, "link", "set", cable, "up"});
+    must_ip({"-n", host.name, "link", "set", cable, "up"});
+    must_ip({"-n", third, "route", "add", host.address + "/32", "via", network + "2"});
+}
+
+const std::string network_of_b = "10.77.2.";
 
 }  // namespace
 
@@ -91,6 +122,33 @@ void NetworkPair::cut() const {
 
 void NetworkPair::heal() const {
     must_ip({"-n", a_.name, "link", "set", a_.name, "up"});
+}
+
+ThirdHost::ThirdHost(const NetworkPair& pair) : name_("ddpc" + std::to_string(::getpid())) {
+    must_ip({"netns", "add", name_});
+    plug_in_third(name_, pair.a(), "10.77.1.");
+    plug_in_third(name_, pair.b(), network_of_b);
+    must_ip({"-n", name_, "link", "set", "lo", "up"});
+}
+
+ThirdHost::~ThirdHost() {
+    try {
+        ip({"netns", "delete", name_});
+    } catch (const std::runtime_error&) {
+        // As for a pair.
+    }
+}
+
+std::string ThirdHost::address_for_b() const {
+    return network_of_b + "1";
+}
+
+void enter_network(const std::string& host) {
+    const int network = ::open(("/run/netns/" + host).c_str(), O_RDONLY | O_CLOEXEC);
+    const bool is_entered = network >= 0 && ::setns(network, CLONE_NEWNET) == 0;
+    const int error = errno;
+    ::close(network);
+    if (!is_entered) throw std::system_error(error, std::generic_category(), host);
 }
 
 }  // namespace ddprun::test

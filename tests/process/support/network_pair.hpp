@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <future>
 #include <string>
 
 namespace ddprun::test {
@@ -33,5 +34,37 @@ private:
     Host a_;
     Host b_;
 };
+
+/// Another host, with a cable to each of the two, from which it can connect to their addresses.
+/// IPv4 only. It must be removed before the pair.
+class ThirdHost {
+public:
+    explicit ThirdHost(const NetworkPair& pair);
+    ~ThirdHost();
+    ThirdHost(const ThirdHost&) = delete;
+    ThirdHost& operator=(const ThirdHost&) = delete;
+
+    const std::string& name() const { return name_; }
+    /// Its address on the cable to host b.
+    std::string address_for_b() const;
+
+private:
+    std::string name_;
+};
+
+/// Moves the calling thread into the network of this host.
+void enter_network(const std::string& host);
+
+/// Runs `work` on another thread in the network of this host, where the sockets that it opens stay.
+template <class Work>
+auto in_network(const std::string& host, Work work) {
+    return std::async(
+               std::launch::async,
+               [&] {
+                   enter_network(host);
+                   return work();
+               })
+        .get();
+}
 
 }  // namespace ddprun::test
