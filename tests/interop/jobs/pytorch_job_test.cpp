@@ -69,31 +69,38 @@ TEST_CASE("two nodes in two networks train an unmodified PyTorch script to the s
     if (environment.empty()) return;
     if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
     const NetworkPair network;
-    const auto start = [&](const NetworkPair::Host& host) {
-        auto options = activated(
-            environment,
-            example(
-                {"--nnodes=2",
-                 "--rdzv-backend=c10d",
-                 "--rdzv-id=two",
-                 "--rdzv-endpoint=" + network.a().address + ":29400"}));
-        options.network_namespace = host.name;
-        return Running{program("ddprun"), options};
-    };
+    const auto expected = losses_under_torchrun(environment);
+    for (const std::string security : {"--insecure", "--secure"}) {
+        CAPTURE(security);
+        const TempDir home;
+        const auto start = [&](const NetworkPair::Host& host) {
+            auto options = activated(
+                environment,
+                example(
+                    {"--nnodes=2",
+                     "--rdzv-backend=c10d",
+                     "--rdzv-id=two",
+                     "--rdzv-endpoint=" + network.a().address + ":29400",
+                     security}));
+            options.environment["HOME"] = home.path().string();
+            options.network_namespace = host.name;
+            return Running{program("ddprun"), options};
+        };
 
-    auto a = start(network.a());
-    auto b = start(network.b());
-    const int code_of_a = a.wait_for_code(torch_timeout);
-    const int code_of_b = b.wait_for_code(torch_timeout);
+        auto a = start(network.a());
+        auto b = start(network.b());
+        const int code_of_a = a.wait_for_code(torch_timeout);
+        const int code_of_b = b.wait_for_code(torch_timeout);
 
-    CAPTURE(a.err());
-    CAPTURE(b.err());
-    CHECK(code_of_a == 0);
-    CHECK(code_of_b == 0);
-    const auto losses = epochs(a.out() + b.out());
-    CHECK(losses.size() == 2);
-    CHECK(losses == losses_under_torchrun(environment));
-    CHECK(no_descendants_left());
+        CAPTURE(a.err());
+        CAPTURE(b.err());
+        CHECK(code_of_a == 0);
+        CHECK(code_of_b == 0);
+        const auto losses = epochs(a.out() + b.out());
+        CHECK(losses.size() == 2);
+        CHECK(losses == expected);
+        CHECK(no_descendants_left());
+    }
 }
 
 TEST_CASE("what a worker sees of itself in /proc is as under torchrun, but for a list") {

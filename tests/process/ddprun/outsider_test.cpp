@@ -237,7 +237,8 @@ public:
     std::vector<std::string> said_to(const std::string& address, std::uint16_t port) const {
         std::vector<std::string> found;
         for (const auto& [flow, said] : flows_)
-            if (flow.to == ::inet_addr(address.c_str()) && flow.to_port == htons(port))
+            if (flow.to == ::inet_addr(address.c_str()) && flow.to_port == htons(port) &&
+                !said.bytes.empty())
                 found.push_back(said.bytes);
         return found;
     }
