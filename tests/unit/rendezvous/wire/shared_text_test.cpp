@@ -21,7 +21,7 @@ Meter new_meter() {
 TEST_CASE("a shared text is counted once, until its last copy is gone") {
     const auto meter = new_meter();
     {
-        SharedText text{big, meter};
+        SharedText text{std::string{big}, meter};
         CHECK(*meter >= big.size());
         const auto counted = *meter;
         {
@@ -39,7 +39,7 @@ TEST_CASE("a shared text is counted once, until its last copy is gone") {
 
 TEST_CASE("adding to a text leaves its copies as they are, and copies no byte") {
     const auto meter = new_meter();
-    SharedText text{big, meter};
+    SharedText text{std::string{big}, meter};
     const auto before = text;
     text.append("1", meter);
     CHECK(before == big);
@@ -55,7 +55,7 @@ TEST_CASE("adding to a text leaves its copies as they are, and copies no byte") 
 
 TEST_CASE("an observer gives the text while a copy is alive") {
     const auto meter = new_meter();
-    SharedText text{big, meter};
+    SharedText text{std::string{big}, meter};
     const auto observer = text.observer();
     REQUIRE(observer.get());
     CHECK(observer.get()->view().data() == text.view().data());
@@ -76,7 +76,7 @@ TEST_CASE("a borrowed text shows bytes that are not copied, and its copies have 
     CHECK(copy.own_bytes() == 0);
     CHECK(small.borrowed().own_bytes() == 0);
 
-    SharedText shared{big, meter};
+    SharedText shared{std::string{big}, meter};
     const auto kept = shared.borrowed();
     CHECK(kept.view().data() == shared.view().data());
     shared = {};
@@ -86,7 +86,7 @@ TEST_CASE("a borrowed text shows bytes that are not copied, and its copies have 
 
 TEST_CASE("what a text needs to grow is known before, and what is free when it is gone") {
     const auto meter = new_meter();
-    SharedText text{big, meter};
+    SharedText text{std::string{big}, meter};
     CHECK(text.sole_bytes() == *meter);
     {
         const auto copy = text;
