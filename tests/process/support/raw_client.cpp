@@ -97,6 +97,11 @@ std::string RawClient::hear_to_the_end() {
     return std::exchange(heard_, {});
 }
 
+bool RawClient::can_hear() const {
+    pollfd ready{socket_, POLLIN, 0};
+    return !heard_.empty() || ::poll(&ready, 1, 0) == 1;
+}
+
 void RawClient::end_of_speech() {
     ::shutdown(socket_, SHUT_WR);
 }

@@ -26,6 +26,8 @@ public:
     std::string hear(std::size_t bytes);
     /// Everything until the server ends the connection.
     std::string hear_to_the_end();
+    /// Whether bytes, or the end, have come that were not heard.
+    bool can_hear() const;
     /// Whether the connection was ended by a reset.
     bool was_reset() const { return was_reset_; }
     /// Ends the sending direction; the other one stays open.
