@@ -556,7 +556,7 @@ TEST_CASE("a host without the secret reads no byte of a job of two others, and d
     }
     const auto waiting = callers_of(kept_port, first_bytes);
     recording.update();
-    std::size_t recorded = 0;
+    std::size_t hellos = 0;
     for (const auto& port : ports) {
         CAPTURE(port.address);
         CAPTURE(port.number);
@@ -569,15 +569,15 @@ TEST_CASE("a host without the secret reads no byte of a job of two others, and d
         // Replays get the server's part of a handshake again, with other keys, and no more.
         for (const auto& from : ports) {
             const auto said = recording.said_to(from.address, from.number);
-            recorded += said.size();
             for (const auto& answer : answers_to(port, said)) {
                 const bool is_hello = answer.starts_with("\x16\x03\x03") && answer.size() < 512;
+                if (is_hello) ++hellos;
                 CHECK((is_hello || is_allowed(answer, false)));
             }
         }
     }
     // Of the other node to the server and of one node to the other's store.
-    CHECK(recorded >= 2 * ports.size());
+    CHECK(hellos >= 2);
     CHECK(
         answers_to(
             {hosts.a().address, limits::default_rendezvous_port}, {"GET /healthz HTTP/1.1\r\n\r\n"})
