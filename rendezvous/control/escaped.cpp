@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/control/escaped.hpp"
 
+#include "rendezvous/base/limits.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -47,6 +49,10 @@ std::string escaped(std::string_view value, std::size_t most_bytes) {
 bool is_escaped_whole(std::string_view value, std::size_t most_bytes) {
     const auto safe = escaped(value, most_bytes);
     return nlohmann::json::parse('"' + safe + '"').get<std::string>() == value;
+}
+
+bool is_name(const std::string& text) {
+    return !text.empty() && escaped(text, limits::max_name_bytes) == text;
 }
 
 }  // namespace ddprun::control

@@ -12,6 +12,9 @@ namespace ddprun::control {
 /// memory runs out.
 std::string escaped(std::string_view value, std::size_t most_bytes);
 
+/// Whether it may be a name that all readers must have the same: it is written unchanged.
+bool is_name(const std::string& text);
+
 /// True when `escaped` does not shorten `value`.
 bool is_escaped_whole(std::string_view value, std::size_t most_bytes);
 

@@ -14,6 +14,7 @@
 #include "rendezvous/coordinator/resize.hpp"
 #include "rendezvous/coordinator/running.hpp"
 #include "rendezvous/coordinator/standby.hpp"
+#include "rendezvous/coordinator/voter_roll.hpp"
 
 #include <signal.h>
 
@@ -44,6 +45,7 @@ void welcome(const JobStep& step, const Member& member) {
     welcome.epoch = job.identity.epoch;
     step.send(member, std::move(welcome));
     send_size(step, member);
+    send_voters(step, member);
 }
 
 void stand_by(const JobStep& step, const Member& member) {
@@ -310,6 +312,8 @@ void on_resumed(JobStep& step, NodeResumed resumed) {
     repeat_drain(step, resume.join.node.nonce);
     repeat_size(step, resume);
     repeat_drained_hosts(step, resume);
+    // It may have been lost by what it reported.
+    if (const auto* back = job.members.find(resume.join.node.nonce)) send_voters(step, *back);
 }
 
 void on_dropped(JobStep& step, Member& member) {

@@ -69,6 +69,11 @@ void Coordinator::dispatch(Event& event, Instant now, std::vector<Effect>& out) 
                 if (leadership_.lead(std::move(led), now)) ends_ = EndRecord::decode(ends);
             },
             [&](const Recorded& recorded) { on_recorded(recorded.number, now, out); },
+            [&](VotersChanged& changed) {
+                // A server whose nodes vote has no tenants.
+                const auto job = newest_.find({{}, changed.run_id});
+                if (job != newest_.end()) pass(job->second, std::move(changed.voters), now, out);
+            },
             [&](Deposed& deposed) {
                 if (leadership_.ends_at()) step_down(std::move(deposed.reason), 0, out);
             },
@@ -258,10 +263,11 @@ std::optional<control::Refused> Coordinator::objection_to_new_job(
         return control::Refused{
             "job '" + join.run_id + "' of this ddprun is over", retry_when_over};
     const auto* last = newest == newest_.end() ? nullptr : &jobs_.at(newest->second);
-    if (last && last->is_over() && (is_for_one_job || last->unrecorded_result()))
+    if (last && last->is_over() &&
+        (is_for_one_job || last->unrecorded_result() || last->is_changing_voters()))
         // This process is about to exit; a node that joins after that can listen at the port
         // itself. An end that is not recorded yet is lost if the next leader gets a newer job
-        // first.
+        // first. Its voters are those of the next job.
         return control::Refused{
             "job '" + join.run_id + "' of this ddprun " + last->ending(), retry_when_over};
     if (last && join.incarnation) {
@@ -308,6 +314,7 @@ Coordinator::JobId Coordinator::begin_job(
     // When servers are elected, another server follows this one.
     identity.is_hosted = options_.hosted_run_id.has_value() && !options_.is_elected;
     identity.epoch = leadership_.epoch();
+    identity.voter = options_.voter;
     if (const auto previous = newest_.find(identity.name()); previous != newest_.end())
         identity.previous_end = jobs_.at(previous->second).ending();
     return add_job(Job{std::move(identity), join, now});
@@ -441,6 +448,7 @@ Coordinator::JobId Coordinator::begin_recovery(
     identity.incarnation = resume.incarnation;
     identity.given = resume.join.incarnation;
     identity.epoch = leadership_.epoch();
+    identity.voter = options_.voter;
     return add_job(Job{std::move(identity), resume, now});
 }
 

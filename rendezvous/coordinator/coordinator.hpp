@@ -40,6 +40,9 @@ public:
         /// The server acts only while it leads; before and afterwards, nodes must retry.
         bool is_elected = false;
         std::size_t most_nodes_of_tenant = limits::max_nodes_per_tenant;
+        /// This process as a voter: nodes of a job vote about its leader, and the coordinator
+        /// chooses which ones. None: they do not vote.
+        std::optional<control::VoterPlace> voter = std::nullopt;
     };
 
     using Connected = coordinator::Connected;
@@ -63,6 +66,12 @@ public:
     struct Recorded {
         std::uint64_t number;
     };
+    /// The record of this job's leader has these voters, after `ChangeVoters` or otherwise. Also
+    /// between the two steps of a change.
+    struct VotersChanged {
+        std::string run_id;
+        control::Voters voters;
+    };
     /// The server no longer leads: the election reports it, or its own node leaves.
     struct Deposed {
         std::string reason;
@@ -75,6 +84,7 @@ public:
         Interrupted,
         Led,
         Recorded,
+        VotersChanged,
         Deposed,
         DeadlinePassed>;
 
@@ -85,6 +95,7 @@ public:
     using Waiting = coordinator::Waiting;
     using Hung = coordinator::Hung;
     using Record = coordinator::Record;
+    using ChangeVoters = coordinator::ChangeVoters;
     using Commanded = coordinator::Commanded;
     using SteppedDown = coordinator::SteppedDown;
     using Effect = coordinator::Effect;

@@ -111,6 +111,16 @@ struct Record {
     bool operator==(const Record&) const = default;
 };
 
+/// The election must change which nodes vote about the leader of this job, and answers with
+/// `Coordinator::VotersChanged` when its record has them. Of one job there is one such request at a
+/// time, until then or until this server leads no more.
+struct ChangeVoters {
+    std::string run_id;
+    std::uint64_t epoch = 0;
+    std::vector<control::VoterPlace> voters;
+    bool operator==(const ChangeVoters&) const = default;
+};
+
 /// A command of another machine was answered; for the log.
 struct Commanded {
     std::string run_id;
@@ -123,7 +133,16 @@ struct Commanded {
     bool operator==(const Commanded&) const = default;
 };
 
-using Effect =
-    std::variant<Send, Close, Changed, Ranked, Waiting, Hung, Record, Commanded, SteppedDown>;
+using Effect = std::variant<
+    Send,
+    Close,
+    Changed,
+    Ranked,
+    Waiting,
+    Hung,
+    Record,
+    ChangeVoters,
+    Commanded,
+    SteppedDown>;
 
 }  // namespace ddprun::coordinator

@@ -13,6 +13,7 @@
 #include "rendezvous/coordinator/recovering.hpp"
 #include "rendezvous/coordinator/running.hpp"
 #include "rendezvous/coordinator/standby.hpp"
+#include "rendezvous/coordinator/voter_roll.hpp"
 #include "rendezvous/coordinator/worker_orders.hpp"
 
 #include <algorithm>
@@ -75,6 +76,7 @@ void settle(JobStep& step) {
     if (job.is<Forming>()) update_forming(step);
     if (job.is<Running>()) refuse_surplus(step);
     update_drain_keepers(step);
+    update_voters(step);
 }
 
 Ledger::State ledger_state(JobData& job) {
@@ -177,6 +179,7 @@ void Job::dispatch(JobStep& step, Event event) {
             [&](const Interrupted& interrupted) { on_interrupted(step, interrupted); },
             [&](const Commanded& commanded) { on_commanded(step, commanded); },
             [&](EndRecorded) { on_recorded(step); },
+            [&](VotersChanged& voters) { on_voters_changed(step, std::move(voters)); },
             [&](const Dissolved& dissolved) { job::on_dissolved(step, dissolved); },
             [&](DeadlinePassed) {
                 // The event may be early, late or meant for another job.

@@ -62,6 +62,8 @@ public:
     };
     /// The end is recorded: the next leader will read it.
     struct EndRecorded {};
+    /// The election's record has these voters.
+    using VotersChanged = control::Voters;
     struct DeadlinePassed {};
     using Event = std::variant<
         Joined,
@@ -72,6 +74,7 @@ public:
         Commanded,
         Dissolved,
         EndRecorded,
+        VotersChanged,
         DeadlinePassed>;
     using Effect = coordinator::Effect;
 
@@ -90,6 +93,8 @@ public:
     /// The result that must be recorded before any node gets it; null when the job is not over, or
     /// when nodes may get the result.
     const control::JobResult* unrecorded_result() const;
+    /// The election has not answered the job's last `ChangeVoters` yet.
+    bool is_changing_voters() const { return data_.voters.requested.has_value(); }
     /// The job is over, and no node is connected or may come back for the result.
     bool is_settled() const {
         return is_over() && data_.members.size() == 0 && unrecorded_result() == nullptr;

@@ -157,6 +157,8 @@ struct JobIdentity {
     std::string previous_end;
     /// The epoch of the leadership under which this server has the job.
     std::uint64_t epoch = 0;
+    /// The server's own process, where nodes of the job vote about its leader.
+    std::optional<control::VoterPlace> voter = std::nullopt;
 
     JobName name() const { return {tenant, run_id}; }
 };
@@ -217,6 +219,14 @@ struct Holds {
     KeptDrains kept;
 };
 
+/// Which nodes vote about the leader (voter_roll.hpp).
+struct JobVoters {
+    /// As last reported by the election.
+    std::optional<control::Voters> known;
+    /// Those of the last `ChangeVoters`, until its answer.
+    std::optional<std::vector<control::VoterPlace>> requested;
+};
+
 /// The last `Changed`, for the log and /status.
 struct Said {
     std::string state;
@@ -251,6 +261,7 @@ struct JobData {
     Restarts restarts;
     Causes causes;
     Holds holds;
+    JobVoters voters;
     Said said;
     PhaseTimes phases;
     Ledger ledger;

@@ -39,6 +39,10 @@ std::string describe(const Coordinator::Event& event) {
             [](const Coordinator::Recorded& recorded) {
                 return "recorded " + std::to_string(recorded.number);
             },
+            [](const Coordinator::VotersChanged& changed) {
+                return "job " + changed.run_id + " has " +
+                       control::describe(control::ServerMessage{changed.voters});
+            },
             [](const Coordinator::Deposed& deposed) {
                 return "deposed \"" + deposed.reason + "\"";
             },
@@ -82,6 +86,12 @@ std::string describe(const Effect& effect) {
                        " by " + commanded.by + " \"" + commanded.text + "\"";
             },
             [](const Record& record) { return "record " + std::to_string(record.number); },
+            [](const ChangeVoters& change) {
+                auto line = "job " + change.run_id + " is to have voters";
+                for (const auto& voter : change.voters)
+                    line += ' ' + voter.address;
+                return line;
+            },
             [](const SteppedDown& stepped_down) {
                 return "stepped down \"" + stepped_down.reason + "\"";
             },

@@ -3,7 +3,6 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
-#include "rendezvous/control/escaped.hpp"
 
 #include <set>
 #include <utility>
@@ -18,10 +17,6 @@ VoterSet jointly(const VoterSet& set, std::vector<VoterPlace> voters) {
 VoterSet finished(const VoterSet& set) {
     require(set.is_joint(), "no change of the voters is in progress");
     return {set.version + 1, set.voters, {}};
-}
-
-bool is_name(const std::string& text) {
-    return !text.empty() && control::escaped(text, limits::max_name_bytes) == text;
 }
 
 std::string problem_of(const std::vector<VoterPlace>& places) {

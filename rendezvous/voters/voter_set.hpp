@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/control/escaped.hpp"
 #include "rendezvous/control/voter_set.hpp"
 
 #include <string>
@@ -8,6 +9,8 @@
 
 namespace ddprun::voters {
 
+/// Names and addresses in a record: every voter must have the same record.
+using control::is_name;
 using control::VoterPlace;
 using control::VoterSet;
 
@@ -16,9 +19,6 @@ VoterSet jointly(const VoterSet& set, std::vector<VoterPlace> voters);
 /// The second step. Requires: a change is in progress, and its first step is chosen.
 VoterSet finished(const VoterSet& set);
 
-/// Whether it may be a name or an address in a record: every voter must have the same record, so
-/// it must not change when it is written.
-bool is_name(const std::string& text);
 /// Why these cannot be voters; empty: they can.
 std::string problem_of(const std::vector<VoterPlace>& places);
 std::string problem_of(const VoterSet& set);

@@ -93,6 +93,7 @@ void Server::perform(coordinator::Effect& effect) {
             },
             [](const coordinator::Ranked&) {},
             [&](const coordinator::Record& record) { options_.on_record(record); },
+            [](const coordinator::ChangeVoters&) {},
             [&](const coordinator::SteppedDown& stepped_down) {
                 options_.on_stepped_down(stepped_down);
             },

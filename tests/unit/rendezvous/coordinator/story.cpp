@@ -44,6 +44,11 @@ void Story::is_hosted() {
     coordinator_.emplace(options_);
 }
 
+void Story::has_voters() {
+    options_.voter = control::VoterPlace{"10.0.0.1:9", nonce_of("a")};
+    coordinator_.emplace(options_);
+}
+
 void Story::bounds_tenants(std::size_t nodes) {
     options_.most_nodes_of_tenant = nodes;
     coordinator_.emplace(options_);
@@ -88,6 +93,7 @@ void Story::note(const Coordinator::Effect& effect) {
             [](const Ranked&) {},
             [](const Record&) {},
             [](const SteppedDown&) {},
+            [&](const ChangeVoters& change) { lines_.push_back(describe(Effect{change})); },
             [&](const Commanded& commanded) { lines_.push_back(describe(Effect{commanded})); },
             [&](const Waiting& waiting) { lines_.push_back(describe(Effect{waiting})); },
             [&](const Hung& hung) { lines_.push_back(describe(Effect{hung})); },
@@ -194,6 +200,10 @@ void Story::drop(const std::string& node) {
 
 void Story::interrupt(int signal) {
     post(Coordinator::Interrupted{signal, "stopped by " + signal_name(signal)});
+}
+
+void Story::voters_changed(control::Voters voters) {
+    post(Coordinator::VotersChanged{"job", std::move(voters)});
 }
 
 void Story::started(const std::string& nodes, int round) {

@@ -29,6 +29,9 @@ public:
     /// The server lives inside a `ddprun` of the story's job.
     void is_hosted();
 
+    /// Nodes vote about the leader, whose process is that of node `a`.
+    void has_voters();
+
     /// A tenant has at most so many nodes.
     void bounds_tenants(std::size_t nodes);
 
@@ -51,6 +54,8 @@ public:
     /// From now on its connections have proved the secret of this tenant.
     void is_of_tenant(const std::string& node, std::string tenant);
     void interrupt(int signal);
+    /// The record of the job's leader has these voters.
+    void voters_changed(control::Voters voters);
     /// `ddprunctl` on another machine sends a command, on a connection of this name.
     void command(
         const std::string& caller, control::JobCommand command, bool has_proved_secret = true);

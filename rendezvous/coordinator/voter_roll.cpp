@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/voter_roll.hpp"
+
+#include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/control/escaped.hpp"
+#include "rendezvous/control/versions.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <utility>
+
+namespace ddprun::coordinator {
+namespace voter_roll {
+namespace {
+
+using Places = std::vector<control::VoterPlace>;
+
+/// With more hosts to choose from than these the choice is the same: some may be those of the
+/// leader and of the present voters.
+constexpr std::size_t enough_hosts = 2 * limits::max_voters + 1;
+
+std::size_t odd_size(std::size_t count) {
+    const auto most = std::min(count, limits::max_voters);
+    return most < 3 ? 1 : most - (most + 1) % 2;
+}
+
+bool are_same(const Places& a, const Places& b) {
+    return std::is_permutation(a.begin(), a.end(), b.begin(), b.end());
+}
+
+/// Of a member beside the server others know the server's address only.
+control::VoterPlace place_of(const JobData& job, const Member& member) {
+    auto host = member.reach.addr;
+    if (member.reach.is_beside_server)
+        if (const auto own = parse_endpoint(job.identity.voter->address, 0)) host = own->host;
+    return {Endpoint{std::move(host), member.join.peer_port}.to_string(), member.nonce()};
+}
+
+/// A node that is about to go takes its vote with it.
+bool may_vote(const JobData& job, const Member& member) {
+    return member.stays() && !member.notice && member.group_rank &&
+           member.version() >= control::voters_since && member.join.peer_port != 0 &&
+           member.nonce() != job.identity.voter->nonce &&
+           control::is_name(place_of(job, member).address);
+}
+
+std::vector<VoterCandidate> candidates(const JobData& job) {
+    std::vector<VoterCandidate> found;
+    std::set<Nonce> voters;
+    if (const auto& known = job.voters.known)
+        for (const auto& voter : known->set.voters) {
+            const auto* member = job.members.find(voter.nonce);
+            if (member == nullptr || !may_vote(job, *member)) continue;
+            voters.insert(voter.nonce);
+            found.push_back({place_of(job, *member), member->host(), true, member->is_connected});
+        }
+    std::set<std::string> hosts;
+    for (const auto& [rank, place] : job.round->places.taken()) {
+        if (hosts.size() == enough_hosts) break;
+        const auto* member = job.members.find(place.nonce);
+        if (member == nullptr || !member->is_connected || voters.contains(place.nonce) ||
+            !may_vote(job, *member))
+            continue;
+        if (hosts.insert(member->host()).second)
+            found.push_back({place_of(job, *member), member->host()});
+    }
+    return found;
+}
+
+VoterCandidate leader_of(const JobData& job) {
+    const auto& own = *job.identity.voter;
+    const auto* member = job.members.find(own.nonce);
+    return {own, member == nullptr ? std::string{} : member->host()};
+}
+
+}  // namespace
+}  // namespace voter_roll
+
+std::vector<control::VoterPlace> choose_voters(
+    const VoterCandidate& leader, const std::vector<VoterCandidate>& others) {
+    std::vector<control::VoterPlace> chosen{leader.place};
+    std::set<std::string> hosts{leader.host};
+    const auto choose = [&](auto is_next) {
+        for (const auto& one : others)
+            if (is_next(one) && hosts.insert(one.host).second) chosen.push_back(one.place);
+    };
+    choose([](const VoterCandidate& one) { return one.is_voter && one.is_connected; });
+    choose([](const VoterCandidate& one) { return one.is_connected; });
+    choose([](const VoterCandidate& one) { return one.is_voter; });
+    chosen.resize(voter_roll::odd_size(chosen.size()));
+    return chosen;
+}
+
+void update_voters(JobStep& step) {
+    using namespace voter_roll;
+    auto& job = step.job;
+    // When the job is over its nodes have no need of another leader but for the result, which the
+    // present voters must be able to tell it.
+    if (!job.identity.voter || !job.round || job.is<Recovering>() || job.is<Over>()) return;
+    auto& [known, requested] = job.voters;
+    if (requested) return;
+    auto chosen = choose_voters(leader_of(job), candidates(job));
+    if (known && !known->set.is_joint() && are_same(known->set.voters, chosen)) return;
+    requested = chosen;
+    step.out.push_back(ChangeVoters{job.identity.run_id, job.identity.epoch, std::move(chosen)});
+}
+
+void on_voters_changed(JobStep& step, control::Voters voters) {
+    using namespace voter_roll;
+    auto& [known, requested] = step.job.voters;
+    if (known && known->lineage == voters.lineage && voters.ballot < known->ballot) return;
+    known = std::move(voters);
+    // The first step of the change, or the end of one that an earlier leader has begun, is no
+    // answer.
+    const auto& set = known->set;
+    if (requested && !set.is_joint() && are_same(set.voters, *requested)) requested.reset();
+    for (const auto* member : std::as_const(step.job.members).by_arrival())
+        send_voters(step, *member);
+}
+
+void send_voters(const JobStep& step, const Member& member) {
+    const auto& known = step.job.voters.known;
+    if (known && !step.job.is<Over>() && member.version() >= control::voters_since)
+        step.send(member, *known);
+}
+
+}  // namespace ddprun::coordinator

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/voter_roll.hpp"
+
+#include "rendezvous/base/endpoint.hpp"
+#include "tests/unit/rendezvous/coordinator/story.hpp"
+
+#include <doctest/doctest.h>
+
+#include <signal.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace ddprun;
+using namespace ddprun::coordinator;
+using control::NodeState;
+
+namespace {
+
+/// "c*-/h": the node c, on the host h instead of its own, votes already, and is not connected.
+VoterCandidate candidate(const std::string& text) {
+    const auto slash = text.find('/');
+    const auto node = text.substr(0, 1);
+    return {
+        {node, nonce_of(node)},
+        slash == std::string::npos ? node : text.substr(slash + 1),
+        text.find('*') != std::string::npos,
+        text.find('-') == std::string::npos};
+}
+
+/// Which of these nodes vote with the leader.
+std::string chosen(const std::string& leader, const std::string& others) {
+    std::vector<VoterCandidate> candidates;
+    for (const auto& word : words(others))
+        candidates.push_back(candidate(word));
+    std::string text;
+    for (const auto& place : choose_voters(candidate(leader), candidates))
+        text += (text.empty() ? "" : " ") + place.address;
+    return text;
+}
+
+/// The address at which the node votes: that of the leader is the server's.
+std::string address_of(const std::string& node) {
+    if (node == "a") return "10.0.0.1:9";
+    return Endpoint{"10.0.0." + std::to_string(static_cast<int>(node.back())), 7}.to_string();
+}
+
+std::vector<control::VoterPlace> places(const std::string& nodes) {
+    std::vector<control::VoterPlace> found;
+    for (const auto& node : words(nodes))
+        found.push_back({address_of(node), nonce_of(node)});
+    return found;
+}
+
+/// The record with these voters, as written in this ballot.
+control::Voters record(
+    std::uint64_t ballot, const std::string& voters, const std::string& former = {}) {
+    return {nonce_of("lineage"), {ballot, nonce_of("a")}, {ballot, places(voters), places(former)}};
+}
+
+/// What was requested and which nodes were notified, with the names of nodes for their addresses.
+Lines output(Story& job) {
+    Lines found;
+    for (auto line : job.output()) {
+        if (line.find(" voters ") == std::string::npos) continue;
+        for (const std::string node : {"a", "b", "c", "d", "e", "f"})
+            if (const auto at = line.find(address_of(node)); at != std::string::npos)
+                line.replace(at, address_of(node).size(), node);
+        found.push_back(std::move(line));
+    }
+    return found;
+}
+
+Lines requested(const std::string& nodes) {
+    return {"job job is to have voters " + nodes};
+}
+
+/// Each of the nodes was notified of this.
+Lines notified(const std::string& nodes, const std::string& what) {
+    Lines lines;
+    for (const auto& node : words(nodes))
+        lines.push_back(node + " voters version=" + what);
+    return lines;
+}
+
+/// A round of as many nodes, whose record has these voters.
+Story job_with_voters(const std::string& nodes, const std::string& voters, int spares = 0) {
+    Story job{
+        std::to_string(words(nodes).size()) + "+" + std::to_string(spares), 3, speaks_version_2};
+    job.has_voters();
+    for (const auto& node : words(nodes))
+        job.join(node);
+    job.started(nodes);
+    CHECK(output(job) == requested(voters));
+    job.voters_changed(record(1, voters));
+    CHECK(output(job) == notified(nodes, "1 " + voters));
+    return job;
+}
+
+}  // namespace
+
+TEST_CASE("the leader votes, with one node of each of two or four other hosts") {
+    CHECK(chosen("a", "") == "a");
+    CHECK(chosen("a", "b") == "a");
+    CHECK(chosen("a", "b c") == "a b c");
+    CHECK(chosen("a", "b c d") == "a b c");
+    CHECK(chosen("a", "b c d e") == "a b c d e");
+    CHECK(chosen("a", "b c d e f g") == "a b c d e");
+    CHECK(chosen("a", "b/a c d/c e") == "a c e");
+    CHECK(chosen("a", "b/x c/x d/x e/x") == "a");
+    // It is no member, and its host is not known.
+    CHECK(chosen("a/", "b c") == "a b c");
+}
+
+TEST_CASE("a voter stays while it is connected, or as long as no other node can replace it") {
+    CHECK(chosen("a", "b c d*") == "a d b");
+    CHECK(chosen("a", "b c e* d*") == "a e d");
+    CHECK(chosen("a", "b d*- c") == "a b c");
+    CHECK(chosen("a", "b d*-") == "a b d");
+    CHECK(chosen("a", "b d-") == "a");
+    CHECK(chosen("a", "b* c* d* e*-") == "a b c d e");
+    // The fifth is gone: of five voters two are too many.
+    CHECK(chosen("a", "b* c* d*") == "a b c");
+    // The leader has changed.
+    CHECK(chosen("a", "b* c* d* e* f*") == "a b c d e");
+}
+
+TEST_CASE("the nodes of a job vote when its round has begun, and are notified of which do") {
+    Story job{"3", 3, speaks_version_2};
+    job.has_voters();
+    job.join("a");
+    job.join("b");
+    CHECK(output(job).empty());
+    job.join("c");
+    CHECK(output(job) == requested("a b c"));
+
+    job.voters_changed(record(1, "a b c", "a"));
+    CHECK(output(job) == notified("a b c", "1 a b c former=a"));
+    job.voters_changed(record(2, "a b c"));
+    CHECK(output(job) == notified("a b c", "2 a b c"));
+    job.started("a b c");
+    job.failed("b");
+    job.ready("a b c");
+    job.started("a b c", 1);
+    CHECK(output(job).empty());
+}
+
+TEST_CASE("where nodes do not vote nothing is said about voters") {
+    auto job = job_of("3", "a b c");
+    job.drop("b");
+    job.resume("b", NodeState::running);
+    CHECK(output(job).empty());
+}
+
+TEST_CASE("a node that is welcomed or comes back is notified of the voters") {
+    auto job = job_with_voters("a b c", "a b c", 2);
+    job.join("d");
+    CHECK(output(job) == notified("d", "1 a b c"));
+    job.join("e", [](control::Join& join) { join.versions = {}; });
+    CHECK(output(job).empty());
+    job.drop("b");
+    job.resume("b", NodeState::running);
+    CHECK(output(job) == notified("b", "1 a b c"));
+}
+
+TEST_CASE("a voter that leaves, or loses its connection, is replaced where another node can vote") {
+    auto job = job_with_voters("a b c d", "a b c");
+    SUBCASE("it leaves") {
+        job.leave("b", SIGTERM);
+        CHECK(output(job) == requested("a c d"));
+    }
+    SUBCASE("its connection ends") {
+        job.drop("c");
+        CHECK(output(job) == requested("a b d"));
+        job.voters_changed(record(2, "a b d"));
+        output(job);
+        job.resume("c", NodeState::running);
+        CHECK(output(job) == notified("c", "2 a b d"));
+        // Nothing is gained by a vote of a node that is away.
+        job.drop("d");
+        CHECK(output(job) == requested("a b c"));
+        job.voters_changed(record(3, "a b c"));
+        job.drop("c");
+        output(job);
+        job.resume("c", NodeState::running);
+        CHECK(output(job) == notified("c", "3 a b c"));
+    }
+    SUBCASE("it is lost, and the next round has a spare in its place") {
+        job.join("e");
+        job.drop("d");
+        output(job);
+        job.pass(1s, "a b c e");
+        job.ready("a b c");
+        CHECK(output(job).empty());
+        job.drop("c");
+        CHECK(output(job).empty());
+    }
+}
+
+TEST_CASE(
+    "voters are changed once at a time: what is right by then is requested after the answer") {
+    auto job = job_with_voters("a b c d e", "a b c d e");
+    job.leave("e", SIGTERM);
+    CHECK(output(job) == requested("a b c"));
+    job.leave("b", SIGTERM);
+    CHECK(output(job).empty());
+    job.voters_changed(record(2, "a b c", "a b c d e"));
+    CHECK(
+        output(job) ==
+        notified("a b c d e", "2 a b c former=a former=b former=c former=d former=e"));
+    job.voters_changed(record(3, "a b c"));
+    auto expected = notified("a b c d e", "3 a b c");
+    expected.push_back(requested("a c d").front());
+    CHECK(output(job) == expected);
+}
+
+TEST_CASE("of one record the voters of an older ballot are ignored, and those of another are not") {
+    auto job = job_with_voters("a b c", "a b c");
+    job.voters_changed(record(0, "a"));
+    CHECK(output(job).empty());
+    auto other = record(0, "a");
+    other.lineage = nonce_of("other");
+    job.voters_changed(other);
+    CHECK(
+        output(job) == Lines{
+                           "a voters version=0 a",
+                           "b voters version=0 a",
+                           "c voters version=0 a",
+                           requested("a b c").front()});
+}
+
+TEST_CASE("only a node that others reach, and that is notified of voters, can vote") {
+    Story job{"5", 3, speaks_version_2};
+    job.has_voters();
+    job.lives_at("d", "127.0.0.1", "127.0.0.1");
+    job.join("a");
+    job.join("b", [](control::Join& join) { join.peer_port = 0; });
+    job.join("c", [](control::Join& join) { join.addr = "a\"b"; });
+    job.join("d", [](control::Join& join) { join.socket_addr = "127.0.0.1:5000"; });
+    job.join("e", [](control::Join& join) { join.versions = {}; });
+    CHECK(output(job) == requested("a"));
+    job.voters_changed(record(1, "a"));
+    job.output();
+    job.ready("e");
+    job.resume("b", NodeState::starting);
+    // The other node on the server's machine has the server's address.
+    job.voters_changed(record(2, "a"));
+    CHECK(output(job) == notified("b", "1 a"));
+}
+
+TEST_CASE("another server requests the voters again when it has taken the job up") {
+    auto job = job_with_voters("a b c", "a b c");
+    job.restart_server();
+    for (const std::string node : {"a", "b"})
+        job.resume(node, NodeState::running);
+    CHECK(output(job).empty());
+    job.resume("c", NodeState::running);
+    CHECK(output(job) == requested("a b c"));
+}
+
+TEST_CASE("a job that is over keeps its voters, and the next one waits for their last change") {
+    auto job = job_with_voters("a b c d", "a b c");
+    job.drop("c");
+    CHECK(output(job) == requested("a b d"));
+    job.resume("c", NodeState::running);
+    job.output();
+    job.succeeded("a b c d");
+    CHECK(job.result("a") != "");
+    for (const std::string node : {"a", "b", "c", "d"})
+        job.drop(node);
+    job.join("e");
+    CHECK(job.output().front().find("e refused") == 0);
+    job.voters_changed(record(2, "a b d"));
+    CHECK(output(job).empty());
+    job.join("e");
+    CHECK(job.output().front().find("e welcome") == 0);
+}
