@@ -15,8 +15,6 @@ namespace ddprun::coordinator {
 namespace voter_roll {
 namespace {
 
-using Places = std::vector<control::VoterPlace>;
-
 /// With more hosts to choose from than these the choice is the same: some may be those of the
 /// leader and of the present voters.
 constexpr std::size_t enough_hosts = 2 * limits::max_voters + 1;
@@ -26,7 +24,8 @@ std::size_t odd_size(std::size_t count) {
     return most < 3 ? 1 : most - (most + 1) % 2;
 }
 
-bool are_same(const Places& a, const Places& b) {
+bool are_same(
+    const std::vector<control::VoterPlace>& a, const std::vector<control::VoterPlace>& b) {
     return std::is_permutation(a.begin(), a.end(), b.begin(), b.end());
 }
 

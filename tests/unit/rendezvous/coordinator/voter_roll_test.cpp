@@ -8,7 +8,7 @@
 
 #include <signal.h>
 
-#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,7 +47,7 @@ std::string address_of(const std::string& node) {
     return Endpoint{"10.0.0." + std::to_string(static_cast<int>(node.back())), 7}.to_string();
 }
 
-std::vector<control::VoterPlace> places(const std::string& nodes) {
+std::vector<control::VoterPlace> places_of(const std::string& nodes) {
     std::vector<control::VoterPlace> found;
     for (const auto& node : words(nodes))
         found.push_back({address_of(node), nonce_of(node)});
@@ -57,7 +57,10 @@ std::vector<control::VoterPlace> places(const std::string& nodes) {
 /// The record with these voters, as written in this ballot.
 control::Voters record(
     std::uint64_t ballot, const std::string& voters, const std::string& former = {}) {
-    return {nonce_of("lineage"), {ballot, nonce_of("a")}, {ballot, places(voters), places(former)}};
+    return {
+        nonce_of("lineage"),
+        {ballot, nonce_of("a")},
+        {ballot, places_of(voters), places_of(former)}};
 }
 
 /// What was requested and which nodes were notified, with the names of nodes for their addresses.
