@@ -61,11 +61,15 @@ public:
 private:
     Coordinator::Options options() {
         Coordinator::Options options;
-        if (bytes_.one_of(4) == 3) options.hosted_run_id = "job";
+        if (bytes_.one_of(4) == 3) {
+            options.hosted_run_id = "job";
+            options.voter = control::VoterPlace{"10.0.0.9:1", Nonce{}};
+        }
         return options;
     }
 
     void something_happens() {
+        change_voters();
         switch (bytes_.one_of(24)) {
             case 0: return connect();
             case 1:
@@ -406,6 +410,14 @@ private:
         require(false, "it wants to be woken again and again at the same moment");
     }
 
+    /// The election, which is quick: its record has the voters by the next event.
+    void change_voters() {
+        if (!requested_) return;
+        control::Voters voters{{}, {++ballot_, {}}, {ballot_, requested_->voters, {}}};
+        requested_.reset();
+        post(Coordinator::VotersChanged{"job", std::move(voters)});
+    }
+
     // ---- effects ----
 
     void post(Coordinator::Event event) {
@@ -418,6 +430,12 @@ private:
     void perform(Coordinator::Effect& effect) {
         if (const auto* close = std::get_if<Coordinator::Close>(&effect)) {
             require(open_.erase(close->connection) == 1, "closes a closed connection");
+            return;
+        }
+        if (const auto* change = std::get_if<Coordinator::ChangeVoters>(&effect)) {
+            require(!requested_, "a second change of the voters");
+            require(change->voters.size() % 2 == 1, "an even number of voters");
+            requested_ = *change;
             return;
         }
         const auto* send = std::get_if<Coordinator::Send>(&effect);
@@ -447,6 +465,8 @@ private:
     };
 
     Bytes bytes_;
+    std::optional<Coordinator::ChangeVoters> requested_;
+    std::uint64_t ballot_ = 0;
     Coordinator coordinator_;
     Instant now_{std::chrono::hours{24}};
     std::uint64_t last_connection_ = 0;
