@@ -95,8 +95,8 @@ std::vector<control::VoterPlace> choose_voters(
 void update_voters(JobStep& step) {
     using namespace voter_roll;
     auto& job = step.job;
-    // When the job is over its nodes have no need of another leader but for the result, which the
-    // present voters must be able to tell it.
+    // The voters of a job that is over stay: another leader may need them for the result
+    // (Known limits in rendezvous/voters/README.md).
     if (!job.identity.voter || !job.round || job.is<Recovering>() || job.is<Over>()) return;
     auto& [known, requested] = job.voters;
     if (requested) return;
