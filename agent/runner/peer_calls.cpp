@@ -4,6 +4,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/net/deadline.hpp"
 #include "rendezvous/tls/session.hpp"
+#include "rendezvous/voters/vote_text.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -11,6 +12,7 @@
 #include <boost/asio/write.hpp>
 
 #include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,12 +49,23 @@ boost::asio::awaitable<bool> read_some(
     co_return co_await write(socket, session->take_output()) && goes_on;
 }
 
+/// With the protocol before it and its line feed.
+constexpr std::size_t max_vote_bytes =
+    voters::vote_protocol.size() + limits::max_vote_line_bytes + 1;
+
+/// The longest line of a call that begins like this.
+std::size_t most_bytes_after(std::string_view begin) {
+    return begin.starts_with(voters::vote_protocol) ? max_vote_bytes : max_peer_line_bytes;
+}
+
 /// Reads one line, and returns it without its line feed. Empty: the connection ended first, or the
-/// line is too long, or more bytes follow it.
-boost::asio::awaitable<std::string> read_line(net::Tcp::socket& socket, Session& session) {
+/// line is too long, or more bytes follow it. `most_bytes`: a function of what was read.
+template <class MostBytes>
+boost::asio::awaitable<std::string> read_line(
+    net::Tcp::socket& socket, Session& session, MostBytes most_bytes) {
     std::string text;
     while (co_await read_some(socket, session, text))
-        if (const auto whole = peer_line(text)) co_return std::string{*whole};
+        if (const auto whole = peer_line(text, most_bytes(text))) co_return std::string{*whole};
     co_return std::string{};
 }
 
@@ -67,21 +80,23 @@ boost::asio::awaitable<bool> say(net::Tcp::socket& socket, Session& session, std
     co_return co_await write(socket, session->take_output());
 }
 
-boost::asio::awaitable<std::optional<PeerAnswer>> question(
-    Endpoint to, std::string line, Duration timeout, Session session) {
+/// The line of the answer, without its line feed; empty: none came in time.
+boost::asio::awaitable<std::string> question(
+    Endpoint to, std::string line, std::size_t most_bytes, Duration timeout, Session session) {
     error_code ec;
     const auto addr = boost::asio::ip::make_address(to.host, ec);
-    if (ec) co_return std::nullopt;
+    if (ec) co_return std::string{};
 
     net::Tcp::socket socket(co_await boost::asio::this_coro::executor);
     const net::Deadline deadline(socket.get_executor(), timeout, [&] { net::close(socket); });
     const net::Tcp::endpoint endpoint(addr, to.port);
     std::tie(ec) = co_await socket.async_connect(endpoint, net::as_values);
-    if (ec || deadline.has_passed()) co_return std::nullopt;
+    if (ec || deadline.has_passed()) co_return std::string{};
     net::prepare(socket);
     const bool is_said = co_await say(socket, session, std::move(line));
-    if (!is_said || deadline.has_passed()) co_return std::nullopt;
-    co_return parse_peer_answer(co_await read_line(socket, session));
+    if (!is_said || deadline.has_passed()) co_return std::string{};
+    co_return co_await read_line(
+        socket, session, [most_bytes](std::string_view) { return most_bytes; });
 }
 
 }  // namespace
@@ -105,23 +120,34 @@ struct PeerCalls::State {
     std::function<Nonce()> own_nonce;
     int last_caller = 0;
     std::map<int, std::shared_ptr<Caller>> callers;
+    std::optional<Votes> votes;
     bool is_over = false;
 
     peer_calls::Session session_of_caller();
-    peer_calls::Session session_towards(const Nonce& callee);
+    using KeyOf = tls::Key (tls::Secrets::*)(const Nonce&) const;
+    peer_calls::Session session_towards(const Nonce& callee, KeyOf key_of) const;
+    /// The line of the answer to a request of a vote; empty: none.
+    std::string answer_to_vote(std::string_view line) const;
 };
 
 /// The session refers to this object, which outlives it.
 peer_calls::Session PeerCalls::State::session_of_caller() {
     if (!secrets) return std::nullopt;
     return tls::Session::for_server([this, callee = own_nonce()](std::string_view identity) {
-        return secrets->find_peer_key(identity, callee);
+        auto key = secrets->find_peer_key(identity, callee);
+        if (!key && votes) key = secrets->find_vote_key(identity, votes->voter);
+        return key;
     });
 }
 
-peer_calls::Session PeerCalls::State::session_towards(const Nonce& callee) {
+peer_calls::Session PeerCalls::State::session_towards(const Nonce& callee, KeyOf key_of) const {
     if (!secrets) return std::nullopt;
-    return tls::Session::for_client(secrets->peer_key(callee));
+    return tls::Session::for_client(((*secrets).*key_of)(callee));
+}
+
+std::string PeerCalls::State::answer_to_vote(std::string_view line) const {
+    if (!votes) return std::string{voters::no_voter_line};
+    return votes->answer(line.substr(voters::vote_protocol.size()));
 }
 
 PeerCalls::PeerCalls(
@@ -170,10 +196,13 @@ boost::asio::awaitable<void> PeerCalls::hear(std::shared_ptr<State> state, int n
     const auto found = state->callers.find(number);
     if (found == state->callers.end()) co_return;
     const auto caller = found->second;
-    const auto probe =
-        parse_peer_probe(co_await peer_calls::read_line(caller->socket, caller->session));
-    if (state->is_over) co_return;
-    if (probe && state->callers.contains(number)) co_return state->hooks.on_asked(number, *probe);
+    const auto line = co_await peer_calls::read_line(
+        caller->socket, caller->session, peer_calls::most_bytes_after);
+    if (state->is_over || !state->callers.contains(number)) co_return;
+    if (const auto probe = parse_peer_probe(line)) co_return state->hooks.on_asked(number, *probe);
+    if (line.starts_with(voters::vote_protocol))
+        if (auto answer = state->answer_to_vote(line); !answer.empty())
+            co_await peer_calls::say(caller->socket, caller->session, std::move(answer));
     net::close(caller->socket);
     state->callers.erase(number);
 }
@@ -202,9 +231,37 @@ void PeerCalls::ask(Neighbours::Ask ask) {
 }
 
 boost::asio::awaitable<void> PeerCalls::call(std::shared_ptr<State> state, Neighbours::Ask ask) {
-    const auto answer = co_await peer_calls::question(
-        ask.to, encode(ask.probe), state->answer_timeout, state->session_towards(ask.probe.to));
-    if (!state->is_over) state->hooks.on_answered(ask.id, answer);
+    const auto line = co_await peer_calls::question(
+        ask.to,
+        encode(ask.probe),
+        max_peer_line_bytes,
+        state->answer_timeout,
+        state->session_towards(ask.probe.to, &tls::Secrets::peer_key));
+    if (!state->is_over) state->hooks.on_answered(ask.id, parse_peer_answer(line));
+}
+
+void PeerCalls::serve_votes(std::optional<Votes> votes) {
+    state_->votes = std::move(votes);
+}
+
+void PeerCalls::ask_voter(
+    Endpoint to, const Nonce& voter, const std::string& request, OnVote on_answer) {
+    auto line = std::string{voters::vote_protocol} + request;
+    boost::asio::co_spawn(
+        io_,
+        call_voter(state_, std::move(to), voter, std::move(line), std::move(on_answer)),
+        boost::asio::detached);
+}
+
+boost::asio::awaitable<void> PeerCalls::call_voter(
+    std::shared_ptr<State> state, Endpoint to, Nonce voter, std::string line, OnVote on_answer) {
+    auto answer = co_await peer_calls::question(
+        std::move(to),
+        std::move(line),
+        peer_calls::max_vote_bytes,
+        state->answer_timeout,
+        state->session_towards(voter, &tls::Secrets::vote_key));
+    if (!state->is_over) on_answer(std::move(answer));
 }
 
 }  // namespace ddprun::agent

@@ -14,12 +14,15 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
 namespace ddprun::agent {
 
 /// Listens on `peer_port` and calls other nodes' peer ports. Each call carries one line each way
-/// (supervise/FORMAT.md), whose meaning the agent machine decides. No call lasts longer than its
-/// answer timeout. Lives on the agent's thread.
+/// (supervise/FORMAT.md). The agent machine decides what probes mean, the process's voter what the
+/// requests of a vote do. No call lasts longer than its answer timeout. Lives on the agent's
+/// thread.
 class PeerCalls {
 public:
     /// Never called from inside a function of this class.
@@ -28,8 +31,18 @@ public:
         std::function<void(int ask, std::optional<PeerAnswer> answer)> on_answered;
     };
 
-    /// With a secret every call is encrypted. The key depends on the secret and on the callee's
-    /// nonce, so only the intended agent has it too.
+    /// What voters are asked on this port (voters/vote_text).
+    struct Votes {
+        Nonce voter;
+        /// The answer's line to a request without `voters::vote_protocol` and line feed; empty: the
+        /// call is closed.
+        std::function<std::string(std::string_view request)> answer;
+    };
+    /// The line that was answered, without its line feed; empty: none came.
+    using OnVote = std::function<void(std::string line)>;
+
+    /// With a secret every call is encrypted. The key depends on the secret and on the nonce of the
+    /// callee, or of its voter, so only the intended process has it too.
     struct Security {
         tls::SecretSource secret;
         std::function<Nonce()> own_nonce;
@@ -52,12 +65,21 @@ public:
     void answer(int caller, const std::optional<PeerAnswer>& answer);
     void ask(Neighbours::Ask ask);
 
+    /// None: this process has no voter any more, as before the first call. `answer` is called from
+    /// no function of this class.
+    void serve_votes(std::optional<Votes> votes);
+    /// `request`: one line, as `voters::encode` returns it. `on_answer` is not called from inside
+    /// this function, or after this object is destroyed.
+    void ask_voter(Endpoint to, const Nonce& voter, const std::string& request, OnVote on_answer);
+
 private:
     struct Caller;
     struct State;
 
     static boost::asio::awaitable<void> hear(std::shared_ptr<State> state, int number);
     static boost::asio::awaitable<void> call(std::shared_ptr<State> state, Neighbours::Ask ask);
+    static boost::asio::awaitable<void> call_voter(
+        std::shared_ptr<State> state, Endpoint to, Nonce voter, std::string line, OnVote on_answer);
 
     boost::asio::io_context& io_;
     std::shared_ptr<State> state_;

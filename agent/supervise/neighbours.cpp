@@ -36,10 +36,10 @@ std::string encode(const PeerAnswer& answer) {
     return std::string{name_of(answer.kind)} + ' ' + std::to_string(answer.round) + '\n';
 }
 
-std::optional<std::string_view> peer_line(std::string_view read) {
+std::optional<std::string_view> peer_line(std::string_view read, std::size_t most_bytes) {
     const auto end = read.find('\n');
-    if (end == std::string_view::npos && read.size() < max_peer_line_bytes) return std::nullopt;
-    if (end + 1 != read.size() || read.size() > max_peer_line_bytes) return std::string_view{};
+    if (end == std::string_view::npos && read.size() < most_bytes) return std::nullopt;
+    if (end + 1 != read.size() || read.size() > most_bytes) return std::string_view{};
     return read.substr(0, end);
 }
 

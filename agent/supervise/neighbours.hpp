@@ -51,7 +51,8 @@ std::string encode(const PeerAnswer& answer);
 
 /// The line in `read`, without its line feed. Empty: invalid, because it is too long or bytes
 /// follow it. None: the line is not complete yet.
-std::optional<std::string_view> peer_line(std::string_view read);
+std::optional<std::string_view> peer_line(
+    std::string_view read, std::size_t most_bytes = max_peer_line_bytes);
 
 /// Parses one line without its line feed; none: it is not a probe.
 std::optional<PeerProbe> parse_peer_probe(std::string_view line);

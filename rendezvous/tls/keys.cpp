@@ -76,6 +76,10 @@ Key peer_key(const Secret& secret, const Nonce& callee) {
     return key_for(secret, "peer", callee.to_string());
 }
 
+Key vote_key(const Secret& secret, const Nonce& voter) {
+    return key_for(secret, "vote", voter.to_string());
+}
+
 Key store_key(const Secret& secret, std::string_view incarnation, int round) {
     return key_for(secret, "store", std::to_string(round) + ' ' + std::string{incarnation});
 }

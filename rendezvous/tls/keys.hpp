@@ -28,6 +28,9 @@ Key control_key(const Secret& secret);
 /// From a node to the probe port of another node: only the agent with this nonce has the same key.
 Key peer_key(const Secret& secret, const Nonce& callee);
 
+/// From a node to the same port, about the job's leader: only the process with this voter has it.
+Key vote_key(const Secret& secret, const Nonce& voter);
+
 /// From a node of a round to the agent that serves the round's store. Each round, and each
 /// incarnation of the job, has another key.
 Key store_key(const Secret& secret, std::string_view incarnation, int round);

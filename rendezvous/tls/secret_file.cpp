@@ -271,6 +271,18 @@ std::optional<Key> Secrets::find_peer_key(std::string_view identity, const Nonce
     return std::nullopt;
 }
 
+Key Secrets::vote_key(const Nonce& voter) const {
+    const std::lock_guard lock(state_->mutex);
+    return tls::vote_key(state_->source.secrets.front(), voter);
+}
+
+std::optional<Key> Secrets::find_vote_key(std::string_view identity, const Nonce& voter) const {
+    const std::lock_guard lock(state_->mutex);
+    for (const auto& secret : state_->source.secrets)
+        if (auto key = tls::vote_key(secret, voter); key.identity == identity) return key;
+    return std::nullopt;
+}
+
 Key Secrets::store_key(std::string_view incarnation, int round) const {
     const std::lock_guard lock(state_->mutex);
     return tls::store_key(state_->source.secrets.front(), incarnation, round);

@@ -55,6 +55,9 @@ public:
     /// The key for a call to the agent with this nonce.
     Key peer_key(const Nonce& callee) const;
     std::optional<Key> find_peer_key(std::string_view identity, const Nonce& callee) const;
+    /// The key for a request to this voter.
+    Key vote_key(const Nonce& voter) const;
+    std::optional<Key> find_vote_key(std::string_view identity, const Nonce& voter) const;
     /// The key for a call to the agent that serves the store of this round.
     Key store_key(std::string_view incarnation, int round) const;
     std::optional<Key> find_store_key(

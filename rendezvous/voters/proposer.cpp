@@ -47,6 +47,7 @@ void Proposer::handle(Event event, Instant now, Effects& out) {
             [&](const Unreached& unreached) {
                 on_answered(unreached.voter, std::nullopt, now, out);
             },
+            [&](const Known& known) { learn(known.ballot, known.voters); },
             [&](DeadlinePassed) { on_deadline(now, out); },
         },
         event);
@@ -107,7 +108,7 @@ void Proposer::on_answered(
         if (preparing == nullptr) return;
         asked->vote = std::move(promise->vote);
         asked->reply = Reply::given;
-        if (asked->vote) learn(*asked->vote);
+        if (asked->vote) learn(asked->vote->ballot, asked->vote->record.voters);
     } else {
         if (accepting == nullptr) return;
         asked->reply = Reply::given;
@@ -123,10 +124,10 @@ void Proposer::ask(Preparing& state, const VoterSet& set, Effects& out) const {
     ask(state, set.former, out);
 }
 
-void Proposer::learn(const Vote& vote) {
-    if (vote.ballot < voters_ballot_) return;
-    voters_ballot_ = vote.ballot;
-    config_.voters = vote.record.voters;
+void Proposer::learn(const Ballot& ballot, const VoterSet& voters) {
+    if (ballot < voters_ballot_) return;
+    voters_ballot_ = ballot;
+    config_.voters = voters;
 }
 
 void Proposer::consider_promises(Instant now, Effects& out) {
@@ -224,7 +225,7 @@ void Proposer::consider_acceptances(Effects& out) {
         return;
     }
     auto& operation = state.operation;
-    learn(Vote{operation.ballot, state.record});
+    learn(operation.ballot, set);
     if (state.is_step) {
         operation.chosen = set;
         return prepare(std::move(operation), out);
@@ -285,6 +286,7 @@ std::string describe(const Proposer::Event& event) {
                 return "answered by " + e.voter.to_short_string() + ": " + describe(e.answer);
             },
             [](const P::Unreached& e) { return "unreached " + e.voter.to_short_string(); },
+            [](const P::Known& e) { return "known in " + describe(e.ballot); },
             [](P::DeadlinePassed) { return std::string{"deadline passed"}; },
         },
         event);

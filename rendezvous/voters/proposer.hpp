@@ -64,8 +64,13 @@ public:
     struct Unreached {
         Nonce voter;
     };
+    /// Another process says that a record with these voters was accepted in that ballot.
+    struct Known {
+        Ballot ballot;
+        VoterSet voters;
+    };
     struct DeadlinePassed {};
-    using Event = std::variant<Wanted, Answered, Unreached, DeadlinePassed>;
+    using Event = std::variant<Wanted, Answered, Unreached, Known, DeadlinePassed>;
 
     // ---- effects ----
 
@@ -112,6 +117,8 @@ public:
 
     /// The newest voters that it knows of.
     const VoterSet& voters() const { return config_.voters; }
+    /// Of a record that has these voters.
+    const Ballot& voters_ballot() const { return voters_ballot_; }
 
 private:
     using Effects = std::vector<Effect>;
@@ -156,7 +163,7 @@ private:
     void prepare(Operation operation, Effects& out);
     void ask(Preparing& state, const std::vector<VoterPlace>& voters, Effects& out) const;
     void ask(Preparing& state, const VoterSet& set, Effects& out) const;
-    void learn(const Vote& vote);
+    void learn(const Ballot& ballot, const VoterSet& voters);
     void consider_promises(Instant now, Effects& out);
     void consider_acceptances(Effects& out);
     void apply(const Vote& found, Instant now, Effects& out);

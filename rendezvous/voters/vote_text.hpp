@@ -13,8 +13,10 @@
 /// The protocol `ddprun-vote/1`: a line of JSON for each request and answer (FORMAT.md).
 namespace ddprun::voters {
 
-/// The first line of both sides.
-inline constexpr std::string_view vote_preamble = "ddprun-vote/1\n";
+/// The begin of the line of a request on a peer port. The answer's line has none.
+inline constexpr std::string_view vote_protocol = "ddprun-vote/1 ";
+/// The answer of a process without a voter, which is no message.
+inline constexpr std::string_view no_voter_line = "no voter\n";
 
 /// One line, with the line feed.
 std::string encode(const Request& request);

@@ -46,6 +46,7 @@ const std::vector<Arrow> arrows{
     {"rendezvous/witness/etcd_client", {"rendezvous/base/", "rendezvous/tls/"}},
     {"rendezvous/witness/kubernetes_client", {"rendezvous/base/", "rendezvous/tls/"}},
     {"rendezvous/witness/http_client", {"rendezvous/base/", "rendezvous/net/", "rendezvous/tls/"}},
+    {"rendezvous/witness/voter_requests", {"rendezvous/base/", "rendezvous/voters/"}},
     {"rendezvous/server/",
      {"rendezvous/base/",
       "rendezvous/wire/",

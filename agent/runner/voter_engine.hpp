@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/runner/peer_calls.hpp"
+#include "rendezvous/base/random.hpp"
+#include "rendezvous/net/driver.hpp"
+#include "rendezvous/voters/voter.hpp"
+#include "rendezvous/witness/lease_engine.hpp"
+#include "rendezvous/witness/voter_requests.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// Keeps the record of the job's leader on up to five of the job's own processes: the shell of
+/// witness::VoterRequests, and this process's voter. Other voters are asked at their peer ports.
+///
+/// Lives on the agent's thread. Requires: there is one of them for a process and job; `calls` and
+/// `random` outlive it.
+class VoterEngine : public witness::LeaseEngine {
+public:
+    /// This host, as others see it: its numeric address, and the port of `calls`.
+    struct Place {
+        std::string host_name;
+        Endpoint peer;
+    };
+    using OnChanged = std::function<void(Result<witness::KnownVoters> voters)>;
+
+    /// `process`: the nonce of this process, which is its voter's too. Requires:
+    /// `voters::is_name(job)`.
+    VoterEngine(
+        boost::asio::io_context& io,
+        PeerCalls& calls,
+        std::string job,
+        Nonce process,
+        Place place,
+        Random& random);
+    ~VoterEngine() override;
+
+    void ask(witness::LeaseRequest request, OnAnswer on_answer) override;
+    /// There are no files.
+    void use(witness::EngineAccess) override {}
+    const std::string& local_address() const override { return place_.peer.host; }
+
+    /// Creates the job's record, with this process as the only voter. Returns false if this process
+    /// knows of another record of the job, or has voted about one.
+    ///
+    /// Requires: no other process has a record of the job. The caller has asked those that could.
+    bool create(Nonce lineage);
+    /// What a message of the leader says about the voters.
+    void known(witness::KnownVoters voters);
+    /// None: no voters are known.
+    std::optional<witness::KnownVoters> known() const { return driver_.machine().known(); }
+    /// If this process leads in that epoch. The callback is never called from inside this function,
+    /// or after the engine is destroyed.
+    void change_voters(
+        std::uint64_t epoch, std::vector<voters::VoterPlace> voters, OnChanged on_changed);
+
+    /// This process as a voter.
+    voters::VoterPlace own_voter() const { return {place_.peer.to_string(), process_}; }
+
+private:
+    using Requests = witness::VoterRequests;
+
+    void perform(Requests::Effect& effect);
+    void send(const Requests::Send& send);
+    void on_line(const Nonce& voter, int call, const std::string& line);
+    std::string answer(std::string_view request);
+    voters::Answer vote(const voters::Request& request);
+    /// Calls it later, unless this object is destroyed before.
+    void later(std::function<void()> call);
+
+    boost::asio::io_context& io_;
+    PeerCalls& calls_;
+    std::string job_;
+    Nonce process_;
+    Place place_;
+    voters::Voter voter_;
+    int last_request_ = 0;
+    std::map<int, OnAnswer> on_answers_;
+    std::map<int, OnChanged> on_changes_;
+    int last_call_ = 0;
+    /// By voter. The end of an earlier call says nothing about what was sent since.
+    std::map<Nonce, int> newest_calls_;
+    net::Driver<Requests> driver_;
+    /// Expires with this object.
+    std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
+};
+
+}  // namespace ddprun::agent
