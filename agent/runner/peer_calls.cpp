@@ -13,6 +13,9 @@
 
 #include <array>
 #include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -7,7 +7,14 @@
 
 #include <boost/asio/post.hpp>
 
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
+#include <vector>
 
 namespace ddprun::agent {
 namespace {
@@ -68,7 +75,7 @@ bool VoterEngine::create(Nonce lineage) {
     return true;
 }
 
-void VoterEngine::known(witness::KnownVoters voters) {
+void VoterEngine::known(control::Voters voters) {
     driver_.post(Requests::Known{std::move(voters)});
 }
 

@@ -33,7 +33,7 @@ public:
         std::string host_name;
         Endpoint peer;
     };
-    using OnChanged = std::function<void(Result<witness::KnownVoters> voters)>;
+    using OnChanged = std::function<void(Result<control::Voters> voters)>;
 
     /// `process`: the nonce of this process, which is its voter's too. Requires:
     /// `voters::is_name(job)`.
@@ -57,9 +57,9 @@ public:
     /// Requires: no other process has a record of the job. The caller has asked those that could.
     bool create(Nonce lineage);
     /// What a message of the leader says about the voters.
-    void known(witness::KnownVoters voters);
+    void known(control::Voters voters);
     /// None: no voters are known.
-    std::optional<witness::KnownVoters> known() const { return driver_.machine().known(); }
+    std::optional<control::Voters> known() const { return driver_.machine().known(); }
     /// If this process leads in that epoch. The callback is never called from inside this function,
     /// or after the engine is destroyed.
     void change_voters(

@@ -5,8 +5,14 @@
 #include "rendezvous/base/machine.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 namespace ddprun::witness {
 namespace {
@@ -109,20 +115,19 @@ std::optional<Instant> VoterRequests::next_deadline() const {
     return next;
 }
 
-std::optional<KnownVoters> VoterRequests::known() const {
+std::optional<control::Voters> VoterRequests::known() const {
     if (!proposer_) return std::nullopt;
-    return KnownVoters{lineage_, proposer_->voters_ballot(), proposer_->voters()};
+    return control::Voters{lineage_, proposer_->voters_ballot(), proposer_->voters()};
 }
 
-void VoterRequests::on_known(KnownVoters known, Instant now, Effects& out) {
-    if (!problem_of(known.voters).empty()) return;
+void VoterRequests::on_known(control::Voters known, Instant now, Effects& out) {
+    if (!voters::problem_of(known.set).empty()) return;
     if (!proposer_) {
         lineage_ = known.lineage;
-        proposer_.emplace(
-            Proposer::Config{config_.process, config_.job, known.lineage, known.voters});
+        proposer_.emplace(Proposer::Config{config_.process, config_.job, known.lineage, known.set});
     }
     if (known.lineage != lineage_) return;
-    pass_on(Proposer::Known{known.ballot, std::move(known.voters)}, now, out);
+    pass_on(Proposer::Known{known.ballot, std::move(known.set)}, now, out);
 }
 
 void VoterRequests::replace(
@@ -203,7 +208,7 @@ void VoterRequests::on_decided(const Proposer::Decided& decided, Instant now, Ef
             return fail(*place, {system_code(EPERM), "this node does not lead any more"}, out);
         place->reset();
         return out.push_back(
-            Changed{request, KnownVoters{lineage_, decided.ballot, decided.record.voters}});
+            Changed{request, control::Voters{lineage_, decided.ballot, decided.record.voters}});
     }
     const auto& what = std::get<LeaseRequest>(task.what);
     // The attempt has not succeeded, and the election is as it was.
@@ -272,7 +277,7 @@ std::string describe(const VoterRequests::Event& event) {
             [](const V::VotersWanted& e) {
                 return "wanted " + std::to_string(e.request) + ": " + describe(e.change);
             },
-            [](const V::Known& e) { return "known in " + describe(e.known.ballot); },
+            [](const V::Known& e) { return "known in " + voters::describe(e.known.ballot); },
             [](const V::Answered& e) {
                 return "answered by " + e.voter.to_short_string() + ": " + describe(e.answer);
             },

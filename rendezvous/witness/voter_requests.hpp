@@ -6,6 +6,7 @@
 #include "rendezvous/base/random.hpp"
 #include "rendezvous/base/result.hpp"
 #include "rendezvous/base/time.hpp"
+#include "rendezvous/control/message.hpp"
 #include "rendezvous/voters/proposer.hpp"
 #include "rendezvous/witness/lease_requests.hpp"
 
@@ -17,16 +18,6 @@
 #include <vector>
 
 namespace ddprun::witness {
-
-/// The voters of a job, and what a process needs to ask them.
-struct KnownVoters {
-    /// Of the job's record.
-    Nonce lineage;
-    /// In which a record with these voters was accepted.
-    voters::Ballot ballot;
-    voters::VoterSet voters;
-    bool operator==(const KnownVoters&) const = default;
-};
 
 /// The requests of an election as changes of the record that the job's own processes keep
 /// (rendezvous/voters). A change that another process's proposal has defeated, or that too few
@@ -72,7 +63,7 @@ public:
     /// What the leader or this process's own voter says. Another lineage than the first one that
     /// was known is ignored: this process's voter would not vote about it either.
     struct Known {
-        KnownVoters known;
+        control::Voters known;
     };
     /// To Send.
     struct Answered {
@@ -94,7 +85,7 @@ public:
     };
     struct Changed {
         int request;
-        Result<KnownVoters> voters;
+        Result<control::Voters> voters;
     };
     using Effect = std::variant<Send, Replied, Changed>;
 
@@ -105,7 +96,7 @@ public:
     std::optional<Instant> next_deadline() const;
 
     /// The newest voters that are known; none: no process has named any yet.
-    std::optional<KnownVoters> known() const;
+    std::optional<control::Voters> known() const;
 
 private:
     using Effects = std::vector<Effect>;
@@ -123,7 +114,7 @@ private:
         bool is_reading = false;
     };
 
-    void on_known(KnownVoters known, Instant now, Effects& out);
+    void on_known(control::Voters known, Instant now, Effects& out);
     void replace(std::optional<Task>& place, int request, What what, Instant now, Effects& out);
     void begin_what_is_due(Instant now, Effects& out);
     voters::Change change_for(const Task& task) const;

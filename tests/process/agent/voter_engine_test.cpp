@@ -24,8 +24,8 @@ namespace {
 
 using agent::PeerCalls;
 using agent::VoterEngine;
+using control::Voters;
 using witness::Candidacy;
-using witness::KnownVoters;
 
 const Nonce lineage{{7}};
 constexpr std::int64_t ttl_s = 1;
@@ -116,19 +116,19 @@ std::int64_t led_epoch(const std::vector<Process*>& processes, Process& reader) 
     return record->held ? static_cast<std::int64_t>(record->held->leader.epoch) : 0;
 }
 
-std::optional<KnownVoters> change(
+std::optional<control::Voters> change(
     const std::vector<Process*>& processes, Process& leader, std::uint64_t epoch) {
     std::vector<voters::VoterPlace> places;
     places.reserve(processes.size());
     for (const auto* process : processes)
         places.push_back(process->engine->own_voter());
-    std::optional<Result<KnownVoters>> changed;
+    std::optional<Result<control::Voters>> changed;
     leader.engine->change_voters(
-        epoch, places, [&](Result<KnownVoters> given) { changed = std::move(given); });
+        epoch, places, [&](Result<control::Voters> given) { changed = std::move(given); });
     CHECK_FALSE(changed.has_value());
     REQUIRE(until(processes, [&] { return changed.has_value(); }));
     if (!*changed) return std::nullopt;
-    CHECK((*changed)->voters.voters == places);
+    CHECK((*changed)->set.voters == places);
     return **changed;
 }
 

@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
@@ -57,7 +59,7 @@ struct Processes {
     std::set<char> without_accept;
     std::set<char> without_accepted;
     std::map<int, Result<LeaseAnswer>> replied;
-    std::map<int, Result<KnownVoters>> changed;
+    std::map<int, Result<control::Voters>> changed;
     /// The numbers of what was answered, in that order.
     std::vector<int> order;
     int last_request = 0;
@@ -145,7 +147,7 @@ struct Processes {
         REQUIRE_FALSE(answer.has_value());
         return answer.error();
     }
-    Result<KnownVoters> change(char name, std::uint64_t epoch, const std::string& names) {
+    Result<control::Voters> change(char name, std::uint64_t epoch, const std::string& names) {
         handle(name, V::VotersWanted{++last_request, {epoch, places(names)}});
         const int number = last_request;
         wait(name, number, changed);
@@ -296,7 +298,7 @@ TEST_CASE("the leader changes the voters, and every process gets along with the 
     const auto changed = all.change('a', 1, "abc");
     REQUIRE(changed.has_value());
     CHECK(changed->lineage == lineage);
-    CHECK(changed->voters == voters::VoterSet{2, places("abc"), {}});
+    CHECK(changed->set == voters::VoterSet{2, places("abc"), {}});
     CHECK(all.requests.at('a').known() == *changed);
 
     all.handle('d', V::Known{*changed});
@@ -320,7 +322,7 @@ TEST_CASE("older voters, another lineage and impossible voters change nothing th
     SUBCASE("no voters") {
         other.ballot.counter += 1;
     }
-    other.voters.voters =
+    other.set.voters =
         other.lineage == known.lineage && other.ballot.counter > 0 ? places("") : places("c");
     all.handle('a', V::Known{other});
     CHECK(all.requests.at('a').known() == known);
