@@ -162,7 +162,7 @@ void lead_in_turn(char secret) {
     const auto changed = change(all, *a, 1);
     REQUIRE(changed.has_value());
     CHECK(changed->lineage == lineage);
-    // They have learned who votes by voting.
+    // They have learned which ones vote by voting.
     REQUIRE(
         until(all, [&] { return b.engine->known() == changed && c.engine->known() == changed; }));
     CHECK_FALSE(b.engine->create(lineage));

@@ -161,7 +161,7 @@ struct Processes {
 
 }  // namespace
 
-TEST_CASE("voters elect a leader, whose record others read, and who steps down") {
+TEST_CASE("voters elect a leader, whose record others read, and which steps down") {
     Processes all("abc");
     CHECK_FALSE(all.read('b').held);
     CHECK(all.ask<Grant>('a', GrantLease{ttl_s}).lease == ttl_s);
