@@ -16,7 +16,7 @@
 ///   io.optional("name", value, kind)   left out of the frame while `is_absent(value)`
 ///
 /// `kind` adds what the type of `value` does not say: bounds of numbers and lists, and whether text
-/// is an identifier or for display. Flags, lengths of time, nonces, enumerators, counters
+/// is an identifier, for display, or bytes. Flags, lengths of time, nonces, enumerators, counters
 /// (std::uint64_t) and parts with fields of their own need none.
 namespace ddprun::control {
 
@@ -33,6 +33,11 @@ struct Whole {
 /// An identifier of at most `limits::max_name_bytes`.
 struct Name {
     std::size_t least_bytes = 0;
+};
+
+/// Bytes of any kind, in base64 on the wire.
+struct Bytes {
+    std::size_t most = 0;
 };
 
 /// Text for display. All such text of one message together has at most

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/base/base64.hpp"
 #include "rendezvous/base/ids.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/result.hpp"
@@ -80,6 +81,8 @@ private:
     void put(const std::string& value, const Name&) {
         put_quoted(escaped(value, limits::max_name_bytes));
     }
+
+    void put(const std::string& value, Bytes) { put_quoted(to_base64(value)); }
 
     void put(const std::string& value, Text) {
         const auto safe = escaped(value, text_left_);
@@ -235,6 +238,15 @@ private:
             text->size() > limits::max_name_bytes)
             return complain(place, "text of " + std::to_string(name.least_bytes) + " to 255 bytes");
         value = *text;
+    }
+
+    void get(const Json& json, const Place& place, std::string& value, Bytes bytes) {
+        const auto* text = json.get_ptr<const std::string*>();
+        auto given = text == nullptr ? std::nullopt : from_base64(*text);
+        if (!given || given->size() > bytes.most)
+            return complain(
+                place, "at most " + std::to_string(bytes.most) + " bytes in base64");
+        value = std::move(*given);
     }
 
     // Cut as by the writer: a peer may send more, and a server keeps such texts of each node.

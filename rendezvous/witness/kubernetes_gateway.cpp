@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/witness/kubernetes_gateway.hpp"
 
+#include "rendezvous/base/base64.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
-#include "rendezvous/witness/base64.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/witness/base64.hpp"
+#include "rendezvous/base/base64.hpp"
 
-namespace ddprun::witness {
+namespace ddprun {
 namespace {
 
-constexpr std::string_view digits =
+constexpr std::string_view base64_digits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 }  // namespace
@@ -17,7 +17,7 @@ std::string to_base64(std::string_view bytes) {
         };
         const unsigned group = byte(i) << 16U | byte(i + 1) << 8U | byte(i + 2);
         for (const unsigned shift : {18U, 12U, 6U, 0U})
-            text += digits[group >> shift & 63U];
+            text += base64_digits[group >> shift & 63U];
         if (i + 1 >= bytes.size()) text[text.size() - 2] = '=';
         if (i + 2 >= bytes.size()) text.back() = '=';
     }
@@ -31,7 +31,7 @@ std::optional<std::string> from_base64(std::string_view text) {
     while (!text.empty() && text.back() == '=')
         text.remove_suffix(1);
     for (const char letter : text) {
-        const auto value = digits.find(letter);
+        const auto value = base64_digits.find(letter);
         if (value == std::string_view::npos) return std::nullopt;
         group = (group << 6U | static_cast<unsigned>(value)) & 0xffffU;
         bits += 6;
@@ -42,4 +42,4 @@ std::optional<std::string> from_base64(std::string_view text) {
     return bytes;
 }
 
-}  // namespace ddprun::witness
+}  // namespace ddprun
