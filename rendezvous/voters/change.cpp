@@ -64,6 +64,13 @@ Verdict judge(
                 if (!leads(wanted.epoch)) return Verdict{Outcome::not_leader};
                 return change_voters(wanted, reading);
             },
+            [&](const RecordEnd& wanted) {
+                if (!leads(wanted.epoch)) return Verdict{Outcome::not_leader};
+                if (record.ends == wanted.ends) return Verdict{};
+                auto next = record;
+                next.ends = wanted.ends;
+                return Verdict{Outcome::done, std::move(next)};
+            },
             [&](const StepDown& wanted) {
                 if (!leads(wanted.epoch)) return Verdict{Outcome::not_leader};
                 auto next = record;
@@ -81,6 +88,8 @@ std::string problem_of(const Change& change) {
         return problem_of(Leader{wanted->name, wanted->address, {}});
     }
     if (const auto* wanted = std::get_if<ChangeVoters>(&change)) return problem_of(wanted->voters);
+    if (const auto* wanted = std::get_if<RecordEnd>(&change))
+        if (wanted->ends.size() > limits::max_end_record_bytes) return "ends that are too long";
     return {};
 }
 
@@ -96,6 +105,7 @@ std::string describe(const Change& change) {
             },
             [&](const Renew& wanted) { return in("renew", wanted.epoch); },
             [&](const ChangeVoters& wanted) { return in("change the voters", wanted.epoch); },
+            [&](const RecordEnd& wanted) { return in("record the end", wanted.epoch); },
             [&](const StepDown& wanted) { return in("step down", wanted.epoch); },
         },
         change);

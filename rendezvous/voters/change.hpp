@@ -38,11 +38,17 @@ struct ChangeVoters {
     std::vector<VoterPlace> voters;
     bool operator==(const ChangeVoters&) const = default;
 };
+/// Replaces the ends in the record. `ends` includes the earlier ones that are still kept.
+struct RecordEnd {
+    std::uint64_t epoch = 0;
+    std::string ends;
+    bool operator==(const RecordEnd&) const = default;
+};
 struct StepDown {
     std::uint64_t epoch = 0;
     bool operator==(const StepDown&) const = default;
 };
-using Change = std::variant<Read, Take, Renew, ChangeVoters, StepDown>;
+using Change = std::variant<Read, Take, Renew, ChangeVoters, RecordEnd, StepDown>;
 
 enum class Outcome : std::uint8_t {
     done,

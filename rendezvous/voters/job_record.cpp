@@ -31,7 +31,9 @@ std::string describe(const JobRecord& record) {
            (record.leader ? record.leader->nonce.to_short_string() : "none") + " renewed " +
            std::to_string(record.counter) + " voters " + std::to_string(set.version) + ": " +
            short_list(set.voters, all, short_name) +
-           (set.is_joint() ? " after " + short_list(set.former, all, short_name) : std::string{});
+           (set.is_joint() ? " after " + short_list(set.former, all, short_name) : std::string{}) +
+           (record.ends.empty() ? std::string{}
+                                : ", " + std::to_string(record.ends.size()) + " bytes of ends");
 }
 
 }  // namespace ddprun::voters

@@ -20,7 +20,8 @@ struct Leader {
     bool operator==(const Leader&) const = default;
 };
 
-/// The value of the register: which process leads a job, and which ones vote about that.
+/// The value of the register: which process leads a job, which ones vote about that,
+/// and how the job has ended.
 struct JobRecord {
     /// Drawn when the record was created: two records of one job have different ones.
     Nonce lineage;
@@ -35,6 +36,9 @@ struct JobRecord {
     /// the lost one, and count its age.
     std::uint64_t counter = 0;
     VoterSet voters;
+    /// How jobs of this id have ended, as leaders have recorded it; empty: none has. For
+    /// coordinator::EndRecord.
+    std::string ends = {};
     bool operator==(const JobRecord&) const = default;
 
     bool is_led_by(const Nonce& process) const { return leader && leader->nonce == process; }

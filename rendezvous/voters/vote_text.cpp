@@ -11,6 +11,7 @@
 
 namespace ddprun::voters {
 
+using control::Bytes;
 using control::Like;
 using control::Name;
 using control::voted_number;
@@ -38,6 +39,7 @@ void fields(Io& io, Like<Io, JobRecord>& record) {
     io("ttl", record.ttl);
     io("counter", record.counter, voted_number);
     io("set", record.voters);
+    io.optional("ends", record.ends, Bytes{limits::max_end_record_bytes});
 }
 
 template <class Io>

@@ -46,7 +46,7 @@ Record record_of(const voters::JobRecord& read, Duration age) {
 }
 
 Campaigned won(const voters::JobRecord& record) {
-    return {true, static_cast<std::int64_t>(record.counter), {}, {}};
+    return {true, static_cast<std::int64_t>(record.counter), {}, record.ends};
 }
 
 Failure failure_of(voters::Proposer::Reason reason) {
@@ -83,12 +83,6 @@ void VoterRequests::handle(Event event, Instant now, Effects& out) {
                 if (const auto* lease = std::get_if<GrantLease>(&asked.what))
                     return out.push_back(
                         Replied{asked.request, LeaseAnswer{Grant{lease->ttl_s, lease->ttl_s}}});
-                if (std::holds_alternative<RecordEnd>(asked.what))
-                    return out.push_back(Replied{
-                        asked.request,
-                        Failure{
-                            system_code(ENOTSUP),
-                            "the job's voters do not keep how a job ended yet"}});
                 replace(request_, asked.request, std::move(asked.what), now, out);
             },
             [&](VotersWanted& wanted) {
@@ -166,6 +160,9 @@ voters::Change VoterRequests::change_for(const Task& task) const {
             [](const KeepLease& asked) -> voters::Change {
                 return voters::Renew{asked.candidacy.leader.epoch};
             },
+            [](const RecordEnd& asked) -> voters::Change {
+                return voters::RecordEnd{asked.candidacy.leader.epoch, asked.ended};
+            },
             [&](const Revoke& asked) { return step_down(asked.candidacy); },
             [&](const Erase& asked) { return step_down(asked.candidacy); },
             [](const auto&) -> voters::Change { return voters::Read{}; },
@@ -242,6 +239,9 @@ Result<LeaseAnswer> VoterRequests::answer_to(
             [&](const KeepLease&) -> Result<LeaseAnswer> {
                 const auto ttl = std::chrono::duration_cast<std::chrono::seconds>(record.ttl);
                 return Kept{decided.outcome == voters::Outcome::done ? ttl.count() : 0};
+            },
+            [&](const RecordEnd&) -> Result<LeaseAnswer> {
+                return EndStored{decided.outcome == voters::Outcome::done};
             },
             [](const auto&) -> Result<LeaseAnswer> { return Done{}; },
         },

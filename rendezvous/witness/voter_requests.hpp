@@ -26,11 +26,9 @@ namespace ddprun::witness {
 ///
 ///   idle       --Asked, VotersWanted-->   proposing  Send
 ///   idle       --Asked for a lease-->     idle       Replied: the record has its own ttl
-///   idle       --Asked to keep an end-->  idle       Replied: a failure, until records have ends
 ///   proposing  --decided-->               idle       Replied, Changed
 ///   proposing  --a campaign, undecided--> pausing    then the record is read first: the attempt
-///   may
-///                                                    have succeeded
+///                                                    may have succeeded
 ///   proposing  --other failures-->        pausing    then proposed again
 ///   pausing    --no time is left-->       idle       Replied, Changed: a failure
 ///

@@ -38,6 +38,7 @@ struct Counts {
     int successions = 0;
     int renewals = 0;
     int changes = 0;
+    int ends = 0;
 };
 
 /// Processes that lead, change the voters and crash at random, in a network that loses, delays,
@@ -92,6 +93,8 @@ private:
         std::uint64_t epoch = 0;
         /// It acts as the leader until then, by its own clock.
         Instant leads_until = {};
+        /// Those of the record with which it was elected, and its own.
+        std::string ends = {};
     };
 
     // ---- chance ----
@@ -238,6 +241,11 @@ private:
             return StepDown{process.epoch};
         }
         if (kind < 55) return Read{};
+        if (kind < 65) {
+            // Each is another character, so that none can be taken for another one.
+            process.ends += static_cast<char>('0' + ++last_end_);
+            return RecordEnd{process.epoch, process.ends};
+        }
         return ChangeVoters{process.epoch, some_places()};
     }
 
@@ -258,6 +266,10 @@ private:
             ++counts_.changes;
             if (record.voters.is_joint()) fail("a change is decided half way");
         }
+        if (const auto* recorded = std::get_if<RecordEnd>(&process.change)) {
+            ++counts_.ends;
+            if (record.ends != recorded->ends) fail("other ends are decided than were asked for");
+        }
         const bool is_election = std::holds_alternative<Take>(process.change);
         if (!is_election && !std::holds_alternative<Renew>(process.change)) return;
         ++(is_election ? counts_.elections : counts_.renewals);
@@ -266,6 +278,7 @@ private:
                 fail("two leaderships of epoch " + std::to_string(record.epoch));
             if (last_leader_ != process.nonce) ++counts_.successions;
             last_leader_ = process.nonce;
+            process.ends = record.ends;
         }
         process.epoch = record.epoch;
         process.leads_until =
@@ -299,6 +312,8 @@ private:
         if (after.voters.version < old.version ||
             (after.voters.version == old.version) != (after.voters == old))
             return fail("a change of the voters is lost" + text);
+        // A leader puts its own behind those that it has found.
+        if (!after.ends.starts_with(before.ends)) return fail("the end of a job is lost" + text);
         if (after.epoch > before.epoch) return;
         if (after.counter < before.counter) return fail("a renewal is lost" + text);
         if (after.leader && after.leader != before.leader)
@@ -325,6 +340,7 @@ private:
     std::map<Ballot, JobRecord> decided_;
     std::map<std::uint64_t, Nonce> elected_;
     Nonce last_leader_;
+    int last_end_ = 0;
     std::string problem_;
 };
 
@@ -351,4 +367,5 @@ TEST_CASE("in random histories no two processes lead at once, and no change is l
     CHECK(counts.successions > 500);
     CHECK(counts.renewals > 300);
     CHECK(counts.changes > 100);
+    CHECK(counts.ends > 100);
 }

@@ -321,12 +321,50 @@ TEST_CASE("a change whose first step may not be chosen writes that again before 
     CHECK(is_same_renewal(*second.next, record));
 }
 
-TEST_CASE("only the leader changes the voters or steps down") {
+TEST_CASE("an end that the leader has recorded is in every later record") {
+    Cluster cluster("abc");
+    cluster.decide('a', take);
+    cluster.now += 3s;
+    const auto recorded = cluster.decide('a', RecordEnd{1, "first"});
+    CHECK(recorded.outcome == Outcome::done);
+    CHECK(recorded.record.ends == "first");
+    // It is no renewal.
+    CHECK(recorded.age == 3s);
+    // The same again is no change.
+    CHECK(cluster.decide('a', RecordEnd{1, "first"}).ballot == recorded.ballot);
+
+    cluster.decide('a', Renew{1});
+    cluster.decide('a', ChangeVoters{1, Cluster::places("bcd")});
+    cluster.decide('a', StepDown{1});
+    cluster.unreached = {'a'};
+    CHECK(cluster.decide('d', take).record.ends == "first");
+    CHECK(cluster.decide('d', RecordEnd{2, "first second"}).outcome == Outcome::done);
+    CHECK(cluster.decide('b', Read{}).record.ends == "first second");
+}
+
+TEST_CASE("an end of which a majority has not heard is not recorded, and can be again") {
+    Cluster cluster("abc");
+    cluster.decide('a', take);
+    cluster.without_accept = {'b', 'c'};
+    CHECK(cluster.fail('a', RecordEnd{1, "end"}) == P::Failed{1, P::Reason::no_majority, true});
+    cluster.without_accept = {};
+    cluster.unreached = {'a'};
+    CHECK(cluster.decide('b', Read{}).record.ends.empty());
+    cluster.unreached = {};
+    CHECK(cluster.decide('a', RecordEnd{1, "end"}).outcome == Outcome::done);
+    cluster.unreached = {'a'};
+    CHECK(cluster.decide('c', Read{}).record.ends == "end");
+}
+
+TEST_CASE("only the leader changes the voters, records an end or steps down") {
     Cluster cluster("abc");
     cluster.decide('a', take);
     CHECK(
         cluster.decide('b', ChangeVoters{1, Cluster::places("ab")}).outcome == Outcome::not_leader);
+    CHECK(cluster.decide('b', RecordEnd{1, "end"}).outcome == Outcome::not_leader);
+    CHECK(cluster.decide('a', RecordEnd{2, "end"}).outcome == Outcome::not_leader);
     CHECK(cluster.decide('a', StepDown{2}).outcome == Outcome::not_leader);
+    CHECK(cluster.decide('b', Read{}).record.ends.empty());
 }
 
 TEST_CASE("what no record may have is refused before any voter is asked") {
@@ -340,6 +378,7 @@ TEST_CASE("what no record may have is refused before any voter is asked") {
         ChangeVoters{1, Cluster::places("aa")},
         ChangeVoters{1, Cluster::places("abcdef")},
         ChangeVoters{1, {{"", Cluster::nonce_of('a')}}},
+        RecordEnd{1, std::string(limits::max_end_record_bytes + 1, 'e')},
     };
     for (const auto& change : bad)
         CHECK(

@@ -25,14 +25,18 @@ const JobRecord led{
     10s,
     6,
     {2, {{"node1:20001", a}, {"node2:20001", b}}, {{"node1:20001", a}}}};
+/// A job of that id has ended before.
+const JobRecord free_again{b, std::nullopt, 3, 10s, 6, led.voters, {"\0\n\xff\"", 4}};
 
 const std::vector<Request> requests{
     Prepare{"job", b, a, ballot},
     Accept{"job", a, ballot, led},
+    Accept{"job", a, ballot, free_again},
 };
 const std::vector<Answer> answers{
     Promise{ballot, std::nullopt},
     Promise{ballot, Vote{{6, b}, led, 1500ms}},
+    Promise{ballot, Vote{{6, b}, free_again, 0s}},
     Accepted{ballot},
     Refused{ballot, {8, b}},
     Unknown{ballot},
@@ -94,15 +98,21 @@ TEST_CASE("a vote looks on the wire as its page shows it") {
 
 TEST_CASE("the longest record fits into a line") {
     const std::string name(limits::max_name_bytes, 'n');
-    JobRecord record{a, Leader{name, name, a}, 1, 10s, 1, {}};
+    const auto most = limits::max_voted_number;
+    JobRecord record{a, Leader{name, name, a}, most, 10s, most, {}};
+    record.ends.assign(limits::max_end_record_bytes, '\xff');
     for (std::uint8_t i = 0; i < limits::max_voters; ++i)
         record.voters.voters.push_back({name, Nonce{{i}}});
     record.voters.former = record.voters.voters;
-    const auto line = encode(Request{Accept{name, a, ballot, record}});
-    CHECK(line.size() < limits::max_vote_line_bytes);
-    RequestDecoder decoder;
-    decoder.append(line);
-    CHECK(decoder.next().has_value());
+    const Request request{Accept{name, a, {most, a}, record}};
+    const Answer answer{Promise{{most, a}, Vote{{most, a}, record, limits::longest_lease}}};
+    for (const auto& line : {encode(request), encode(answer)})
+        CHECK(line.size() < limits::max_vote_line_bytes);
+    CHECK(verdict<Request>(encode(request)) == "a message");
+    record.ends += 'x';
+    CHECK(
+        verdict<Request>(encode(Request{Accept{name, a, ballot, record}})) ==
+        "invalid field in a control frame | accept.record.ends: at most 18432 bytes in base64");
 }
 
 TEST_CASE("a line that is no message of a vote is refused with the reason") {
@@ -137,6 +147,10 @@ TEST_CASE("a line that is no message of a vote is refused with the reason") {
          "record: the address of a voter"},
         {changed(accept, R"("name":"node1")", R"("name":"\u0007")"),
          "record: the leader's name and address"},
+        {changed(requests[2], R"("ends":"AAr/Ig==")", R"("ends":"A\nr/Ig==")"),
+         "accept.record.ends: at most 18432 bytes in base64"},
+        {changed(requests[2], R"("ends":"AAr/Ig==")", R"("ends":4)"),
+         "accept.record.ends: at most 18432 bytes in base64"},
     };
     for (const auto& one : broken) {
         const auto& line = one.first;

@@ -28,6 +28,7 @@ using V = VoterRequests;
 
 constexpr std::int64_t ttl_s = 10;
 constexpr Duration ttl = std::chrono::seconds{ttl_s};
+constexpr std::int64_t end_lease = 86'400;
 const Nonce lineage{{7}};
 
 Nonce nonce_of(char name) {
@@ -360,8 +361,46 @@ TEST_CASE("a renewal comes before a change of the voters that waits") {
     CHECK(all.order == std::vector{keep, change});
 }
 
-TEST_CASE("how a job ended is not kept yet, and is not reported as kept") {
+TEST_CASE("how a job ended is kept by the voters, and goes to the next leader") {
+    Processes all("abc");
+    CHECK(all.ask<Campaigned>('a', Campaign{candidacy('a', 1)}).ended.empty());
+    const std::string ended{"\0\n\xff", 3};
+    const auto recorded = [&](char name, std::uint64_t epoch) {
+        return all.ask<EndStored>(name, RecordEnd{candidacy(name, epoch), ended, end_lease})
+            .is_stored;
+    };
+    CHECK(all.ask<Grant>('a', GrantLease{end_lease}).lease == end_lease);
+    CHECK_FALSE(recorded('b', 1));
+    CHECK_FALSE(recorded('a', 2));
+    SUBCASE("the leader has stepped down") {
+        CHECK(recorded('a', 1));
+        all.ask<Done>('a', Revoke{candidacy('a', 1)});
+        CHECK_FALSE(recorded('a', 1));
+    }
+    SUBCASE("the job was over") {
+        CHECK(recorded('a', 1));
+        all.ask<Done>('a', Erase{candidacy('a', 1)});
+    }
+    SUBCASE("the leader is lost") {
+        CHECK(recorded('a', 1));
+        all.unreached = {'a'};
+        all.now += ttl;
+    }
+    SUBCASE("one of two others had not heard of it") {
+        all.without_accept = {'c'};
+        CHECK(recorded('a', 1));
+        all.without_accept = {};
+        all.ask<Done>('a', Revoke{candidacy('a', 1)});
+        all.unreached = {'b'};
+    }
+    CHECK(all.ask<Campaigned>('c', Campaign{candidacy('c', 2)}).ended == ended);
+}
+
+TEST_CASE("an end of which no majority has heard is not reported as kept") {
     Processes all("abc");
     CHECK(all.elect('a', 1));
-    CHECK(all.fail('a', RecordEnd{candidacy('a', 1), "{}", 86'400}).code == system_code(ENOTSUP));
+    all.without_accept = {'b', 'c'};
+    CHECK(
+        all.fail('a', RecordEnd{candidacy('a', 1), "end", end_lease}).context ==
+        "no majority of the job's voters answers");
 }
