@@ -244,8 +244,7 @@ private:
         const auto* text = json.get_ptr<const std::string*>();
         auto given = text == nullptr ? std::nullopt : from_base64(*text);
         if (!given || given->size() > bytes.most)
-            return complain(
-                place, "at most " + std::to_string(bytes.most) + " bytes in base64");
+            return complain(place, "at most " + std::to_string(bytes.most) + " bytes in base64");
         value = std::move(*given);
     }
 

@@ -116,6 +116,16 @@ std::int64_t led_epoch(const std::vector<Process*>& processes, Process& reader) 
     return record->held ? static_cast<std::int64_t>(record->held->leader.epoch) : 0;
 }
 
+bool is_stored(
+    const std::vector<Process*>& processes,
+    Process& leader,
+    std::uint64_t epoch,
+    const std::string& ended) {
+    const auto answer = ask<witness::EndStored>(
+        processes, leader, witness::RecordEnd{leader.candidacy(epoch), ended, ttl_s});
+    return answer && answer->is_stored;
+}
+
 std::optional<control::Voters> change(
     const std::vector<Process*>& processes, Process& leader, std::uint64_t epoch) {
     std::vector<voters::VoterPlace> places;
@@ -190,6 +200,32 @@ TEST_CASE("three processes elect their leader, lose it, elect the next one, whic
 
 TEST_CASE("three processes with a secret do the same") {
     lead_in_turn('A');
+}
+
+TEST_CASE("the next leader gets the end that the last one has recorded before it was lost") {
+    auto a = std::make_unique<Process>('a');
+    Process b('d');
+    Process c('g');
+    std::vector<Process*> all{a.get(), &b, &c};
+    REQUIRE(a->engine->create(lineage));
+    REQUIRE(is_elected(all, *a, 1));
+    REQUIRE(change(all, *a, 1).has_value());
+    REQUIRE(
+        until(all, [&] { return b.engine->known().has_value() && c.engine->known().has_value(); }));
+
+    // The longest that there may be, of bytes that a line of JSON cannot have as they are.
+    const std::string ended(limits::max_end_record_bytes, '\n');
+    CHECK_FALSE(is_stored(all, b, 1, "of no leader"));
+    REQUIRE(is_stored(all, *a, 1, ended));
+    CHECK_FALSE(is_stored(all, *a, 1, ended + '\n'));
+
+    a.reset();
+    all = {&b, &c};
+    REQUIRE(until(all, [&] { return led_epoch(all, c) == 0; }));
+    const auto won = ask<witness::Campaigned>(all, c, witness::Campaign{c.candidacy(2)});
+    REQUIRE(won.has_value());
+    CHECK(won->is_won);
+    CHECK(won->ended == ended);
 }
 
 TEST_CASE("with a secret a voter and only processes that have it understand each other") {

@@ -241,7 +241,7 @@ private:
             return StepDown{process.epoch};
         }
         if (kind < 55) return Read{};
-        if (kind < 65) {
+        if (kind < 72) {
             // Each is another character, so that none can be taken for another one.
             process.ends += static_cast<char>('0' + ++last_end_);
             return RecordEnd{process.epoch, process.ends};

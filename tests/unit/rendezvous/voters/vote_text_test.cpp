@@ -110,9 +110,8 @@ TEST_CASE("the longest record fits into a line") {
         CHECK(line.size() < limits::max_vote_line_bytes);
     CHECK(verdict<Request>(encode(request)) == "a message");
     record.ends += 'x';
-    CHECK(
-        verdict<Request>(encode(Request{Accept{name, a, ballot, record}})) ==
-        "invalid field in a control frame | accept.record.ends: at most 18432 bytes in base64");
+    CHECK(verdict<Request>(encode(Request{Accept{name, a, ballot, record}}))
+              .ends_with("accept.record.ends: at most 18432 bytes in base64"));
 }
 
 TEST_CASE("a line that is no message of a vote is refused with the reason") {
