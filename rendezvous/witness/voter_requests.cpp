@@ -69,9 +69,12 @@ Failure failure_of(voters::Proposer::Reason reason) {
     contradiction("two operations of one proposer", __FILE__, __LINE__);
 }
 
-bool may_succeed_later(voters::Proposer::Reason reason) {
-    return reason == voters::Proposer::Reason::lost_race ||
-           reason == voters::Proposer::Reason::no_majority;
+/// Voters of a job that is over exit at about the same time: without a majority of them there is
+/// none that could elect a leader either.
+bool may_succeed_later(voters::Proposer::Reason reason, const LeaseRequest* request) {
+    using Reason = voters::Proposer::Reason;
+    const bool is_job_over = request != nullptr && std::holds_alternative<Erase>(*request);
+    return reason == Reason::lost_race || (reason == Reason::no_majority && !is_job_over);
 }
 
 }  // namespace
@@ -253,9 +256,9 @@ void VoterRequests::on_failed(const Proposer::Failed& failed, Instant now, Effec
     if (place == nullptr) return;
     auto& task = **place;
     task.try_at = now + task.pauses.next(*random_);
-    if (!may_succeed_later(failed.reason) || task.try_at > task.tries_until)
-        return fail(*place, failure_of(failed.reason), out);
     const auto* const asked = std::get_if<LeaseRequest>(&task.what);
+    if (!may_succeed_later(failed.reason, asked) || task.try_at > task.tries_until)
+        return fail(*place, failure_of(failed.reason), out);
     if (failed.may_be_done && asked != nullptr && std::holds_alternative<Campaign>(*asked))
         task.is_reading = true;
 }

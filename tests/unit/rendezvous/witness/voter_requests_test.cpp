@@ -258,6 +258,15 @@ TEST_CASE("a request without a majority fails in the time that its caller waits"
     CHECK_FALSE(all.read('a').held);
 }
 
+TEST_CASE("the leader of a job that is over does not wait for voters that are gone") {
+    Processes all("abc");
+    CHECK(all.elect('a', 1));
+    all.unreached = {'b', 'c'};
+    const auto begin = all.now;
+    CHECK(all.fail('a', Erase{candidacy('a', 1)}).code == system_code(EHOSTUNREACH));
+    CHECK(all.now == begin);
+}
+
 TEST_CASE("a campaign whose attempt may have succeeded is read before it is tried again") {
     Processes all("abc");
     SUBCASE("it has succeeded") {
