@@ -96,7 +96,7 @@ void update_voters(JobStep& step) {
     using namespace voter_roll;
     auto& job = step.job;
     // The voters of a job that is over stay: another leader may need them for the result
-    // (Known limits in rendezvous/voters/README.md).
+    // ("The end of a job" in rendezvous/voters/README.md).
     if (!job.identity.voter || !job.round || job.is<Recovering>() || job.is<Over>()) return;
     auto& [known, requested] = job.voters;
     if (requested) return;

@@ -29,6 +29,7 @@ namespace ddprun::witness {
 ///   proposing  --decided-->               idle       Replied, Changed
 ///   proposing  --a campaign, undecided--> pausing    then the record is read first: the attempt
 ///                                                    may have succeeded
+///   proposing  --Erase, no majority-->    idle       Replied: a failure. The job is over
 ///   proposing  --other failures-->        pausing    then proposed again
 ///   pausing    --no time is left-->       idle       Replied, Changed: a failure
 ///
