@@ -318,13 +318,18 @@ TEST_CASE("leaders: an epoch twice, an act without the key, an act after a newer
     {
         Facts facts;
         facts->on_act({"a", "job", 1, 0, 0, "heartbeat_ack"});
-        CHECK(facts.finds("a acts in epoch 1 (heartbeat_ack) while the key in etcd is of epoch 0"));
+        CHECK(facts.finds("a acts in epoch 1 (heartbeat_ack) while the leader's record is of epoch 0"));
     }
     {
         Facts facts;
         facts->on_act({"b", "job", 2, 2, 0, "welcome"});
         facts->on_act({"a", "job", 1, 1, 0, "welcome"});
         CHECK(facts.finds("a acts in epoch 1 (welcome) after one of epoch 2"));
+    }
+    {
+        Facts facts;
+        facts->on_act({"b", "job", 2, 2, 0, "welcome", "a"});
+        CHECK(facts.finds("b acts in epoch 2 (welcome) while the server of a may act"));
     }
 }
 

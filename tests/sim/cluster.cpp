@@ -2,9 +2,16 @@
 #include "tests/sim/cluster.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <set>
 #include <utility>
 
 namespace ddprun::sim {
+namespace {
+
+constexpr std::size_t most_typed_endpoints = 3;
+
+}  // namespace
 
 Cluster::Cluster(std::uint64_t seed, Options options)
     : world_(seed),
@@ -15,7 +22,7 @@ Cluster::Cluster(std::uint64_t seed, Options options)
           options_.restarts,
           options_.settings.restart.final_codes,
           options_.nodes.unit.value_or(1)) {
-    if (options_.is_elected) {
+    if (is_elected()) {
         checkers_.expect_election();
         return;
     }
@@ -30,7 +37,7 @@ Host& Cluster::start(const std::string& name, const std::string& run_id) {
     agent::AgentConfig config;
     config.join.run_id = run_id;
     config.rendezvous.endpoint = {"rendezvous", 29'400};
-    if (options_.is_elected)
+    if (is_elected())
         config.rendezvous.election =
             agent::ElectionPlan{agent::EtcdPlan{{{"etcd", 2379}}, "/ddprun"}};
     config.join.nodes = options_.nodes;
@@ -48,7 +55,9 @@ Host& Cluster::start(const std::string& name, const std::string& run_id) {
     by_addr_[addr] = &started;
     hosts_[name] = std::move(host);
     if (name == options_.hosted_by) started.host_server();
-    if (options_.is_elected) started.become_candidate();
+    if (options_.engine == Engine::voters && typed_endpoints_.size() < most_typed_endpoints)
+        typed_endpoints_.push_back(name);
+    if (is_elected()) started.become_candidate();
     started.begin();
     return started;
 }
@@ -74,10 +83,31 @@ Host* Cluster::leader(const std::string& run_id) {
     return found == in_order_.end() ? nullptr : *found;
 }
 
+std::uint64_t Cluster::recorded_epoch(const std::string& run_id) {
+    if (options_.engine == Engine::voters)
+        return checkers_.votes().epoch_of_leader(run_id, world_.now());
+    const auto leader = etcd_.leader(run_id);
+    return leader ? leader->epoch : 0;
+}
+
+std::string Cluster::other_leader(const Host& host) const {
+    const auto found = std::find_if(in_order_.begin(), in_order_.end(), [&](const Host* other) {
+        return other != &host && other->run_id() == host.run_id() && other->is_leading();
+    });
+    return found == in_order_.end() ? std::string{} : (*found)->name();
+}
+
 const Server* Cluster::acting_server(const std::string& run_id) {
-    if (!options_.is_elected) return server_.get();
+    if (!is_elected()) return server_.get();
     auto* host = leader(run_id);
     return host == nullptr ? nullptr : host->own_server();
+}
+
+bool Cluster::is_record_lost() {
+    std::set<Nonce> voters;
+    for (const auto* host : in_order_)
+        if (const auto* voter = host->voter()) voters.insert(voter->process());
+    return checkers_.votes().is_lost("job", voters);
 }
 
 std::string Cluster::job_state() {
@@ -134,7 +164,7 @@ bool Cluster::until(const std::function<bool()>& condition, Duration longest) {
 
 void Cluster::step() {
     world_.step();
-    if (options_.is_elected)
+    if (is_elected())
         for (auto* host : in_order_)
             host->look_at_own_server();
     if (options_.hosted_by.empty() || !server_ || !server_->is_up()) return;

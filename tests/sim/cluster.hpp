@@ -8,6 +8,7 @@
 #include "tests/sim/server.hpp"
 #include "tests/sim/world.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +21,9 @@ namespace ddprun::sim {
 /// Machines with a `ddprun` each, a rendezvous server, and the network between them.
 class Cluster {
 public:
+    /// What keeps the record of which server leads; there is no `server` then, unless it is `none`.
+    enum class Engine : std::uint8_t { none, etcd, voters };
+
     struct Options {
         control::NodeRange nodes;
         int workers = 1;
@@ -27,8 +31,7 @@ public:
         control::Settings settings;
         /// The host that serves the rendezvous; empty: a daemon elsewhere.
         std::string hosted_by;
-        /// An election by etcd chooses the server; there is no `server` then.
-        bool is_elected = false;
+        Engine engine = Engine::none;
         Network::Weather weather;
         Host::Manners manners;
     };
@@ -42,10 +45,20 @@ public:
     Etcd& etcd() { return etcd_; }
     /// The host whose elected server may act for this job; null: none now.
     Host* leader(const std::string& run_id = "job");
+    /// The epoch of the leader in the election's record; 0: it has none.
+    std::uint64_t recorded_epoch(const std::string& run_id);
+    /// Another host whose server may act for the host's job; empty: none.
+    std::string other_leader(const Host& host) const;
     /// The only server, or the elected one; null: none now.
     const Server* acting_server(const std::string& run_id = "job");
     Checkers& checkers() { return checkers_; }
     const Options& options() const { return options_; }
+    bool is_elected() const { return options_.engine != Engine::none; }
+    /// The hosts where a node finds its job, unless it knows the voters. The first of them creates
+    /// the record.
+    const std::vector<std::string>& typed_endpoints() const { return typed_endpoints_; }
+    /// Whether the voters that are left cannot change the record any more.
+    bool is_record_lost();
 
     /// A machine joins the cluster and its `ddprun` is started.
     Host& start(const std::string& name, const std::string& run_id = "job");
@@ -81,6 +94,7 @@ private:
     std::map<std::string, std::unique_ptr<Host>> hosts_;
     std::vector<Host*> in_order_;
     std::map<std::string, Host*> by_addr_;
+    std::vector<std::string> typed_endpoints_;
 };
 
 }  // namespace ddprun::sim

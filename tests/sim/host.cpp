@@ -23,11 +23,10 @@ constexpr Duration shortest_start = 5ms;
 constexpr Duration shortest_end = 2ms;
 /// The timeout of init_process_group.
 constexpr Duration rendezvous_timeout = 60s;
-constexpr int control_port_of_peers = 7;
 
-control::Node node_of(const std::string& name, int pid, Random& random) {
+control::Node node_of(const std::string& name, int pid, const Nonce& nonce) {
     control::Node node;
-    node.nonce = make_nonce(random);
+    node.nonce = nonce;
     node.host = name;
     node.pid = pid;
     return node;
@@ -51,12 +50,13 @@ Host::Host(
       run_id_(config.join.run_id),
       manners_(manners),
       next_pid_(pid + 1),
+      nonce_(make_nonce(world_.random())),
       agent_(
           world_,
           Agent{
               std::move(config),
-              node_of(name_, pid, world_.random()),
-              control_port_of_peers,
+              node_of(name_, pid, nonce_),
+              peer_port,
               world_.random()},
           [this](Agent::Effect& effect) { perform(effect); }) {}
 
@@ -299,6 +299,8 @@ void Host::received(int number, const std::string& bytes) {
             incarnation_ = welcome->incarnation;
         if (const auto* result = std::get_if<control::JobResult>(&**message))
             cluster_.checkers().on_result({name_, run_id_, incarnation_, *result, world_.now()});
+        if (const auto* voters = std::get_if<control::Voters>(&**message))
+            if (candidate_ && candidate_->voting) candidate_->voting->known(*voters);
         agent_.post(Agent::Received{number, std::move(**message)});
     }
 }
@@ -503,7 +505,10 @@ void Host::kill() {
 void Host::end_everything() {
     is_alive_ = false;
     agent_.freeze();
-    if (candidate_) candidate_->lease.freeze();
+    if (candidate_) {
+        candidate_->lease.freeze();
+        if (candidate_->voting) candidate_->voting->freeze();
+    }
     while (!workers_.empty())
         die(workers_.begin()->first, agent::WorkerExit{agent::WorkerExit::Killed{SIGKILL, false}});
 }
@@ -540,6 +545,7 @@ void Host::pause_agent() {
     if (is_hosting_) cluster_.server().pause();
     if (!candidate_) return;
     candidate_->lease.pause();
+    if (candidate_->voting) candidate_->voting->pause();
     if (own_server() != nullptr) own_server()->pause();
 }
 
@@ -547,7 +553,10 @@ void Host::pause_agent() {
 void Host::resume_candidate() {
     const bool is_server_first = world_.any(0, 1) == 0;
     if (is_server_first && own_server() != nullptr) own_server()->resume();
+    const bool is_voting_first = candidate_->voting && world_.any(0, 1) == 0;
+    if (is_voting_first) candidate_->voting->resume();
     candidate_->lease.resume();
+    if (candidate_->voting) candidate_->voting->resume();
     if (own_server() != nullptr) own_server()->resume();
 }
 

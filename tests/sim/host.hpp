@@ -10,6 +10,7 @@
 #include "rendezvous/witness/leader_lease.hpp"
 #include "tests/sim/link.hpp"
 #include "tests/sim/server.hpp"
+#include "tests/sim/voting.hpp"
 
 #include <functional>
 #include <map>
@@ -115,6 +116,8 @@ public:
     /// Null: it has no server of its own.
     Server* own_server();
     bool is_leading() const;
+    /// Null: its process has ended, or it has none.
+    const Voting* voter() const;
     /// Called after each event.
     void look_at_own_server();
     // Faults and events.
@@ -147,6 +150,8 @@ public:
     void stick(int local_rank);
     void let_go();
     RoundStore* store(std::uint16_t port);
+    /// A call of another host's process at its peer port has arrived.
+    void accept_peer(const std::shared_ptr<Link>& link);
 
 private:
     using Agent = agent::Agent;
@@ -173,7 +178,7 @@ private:
     void show_save(const Agent::ShowSave& order);
     void ask_peer(const agent::Neighbours::Ask& ask);
     void end_ask(int id, std::optional<agent::PeerAnswer> answer);
-    void accept_peer(const std::shared_ptr<Link>& link);
+    void answer_peer_line(int caller, const std::string& line);
     void answer_peer(const Agent::AnswerPeer& answer);
     void note(const std::string& what);
     /// Done by this machine, so not while it is suspended.
@@ -188,6 +193,10 @@ private:
     void post_to_agent(std::function<void()> action);
     void open_server();
     void seek(int link, bool is_first_try);
+    bool may_campaign() const;
+    void ask_engine(const witness::LeaderLease::Ask& ask);
+    void change_voters(std::uint64_t epoch, std::vector<control::VoterPlace> voters);
+    void find_voters(std::size_t at);
     void open_sought(Host* leader);
     void fail_sought(const std::string& reason);
     void depart(agent::Departure::Step step);
@@ -215,6 +224,8 @@ private:
 
         Driven<Lease> lease;
         std::unique_ptr<Server> server;
+        /// Null: etcd keeps the record.
+        std::unique_ptr<Voting> voting;
         /// The attempt that waits for the election's result.
         int sought = 0;
         /// Set when it leaves once its server has stepped down; true: the job is over.
@@ -240,6 +251,8 @@ private:
     bool is_hosting_ = false;
     std::optional<Instant> broken_at_;
     int next_pid_ = 0;
+    /// Of its `ddprun`.
+    Nonce nonce_;
     std::uint16_t next_port_ = 20'000;
     int next_client_port_ = 40'000;
     std::map<int, Control> links_;

@@ -16,15 +16,34 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint16_t server_port = 29'000;
+constexpr Duration change_again_after = 1s;
 
 }  // namespace
 
 void Host::become_candidate() {
-    const auto nonce = make_nonce(world_.random()).to_string();
+    const bool votes = cluster_.options().engine == Cluster::Engine::voters;
+    const auto nonce = (votes ? nonce_ : make_nonce(world_.random())).to_string();
+    const auto* const engine = votes ? "the voters" : "etcd";
     candidate_ = std::make_unique<Candidate>(
-        world_, witness::LeaderLease{{"etcd", nonce, limits::etcd_ttl}}, [this](auto& effect) {
+        world_, witness::LeaderLease{{engine, nonce, limits::etcd_ttl}}, [this](auto& effect) {
             perform(effect);
         });
+    if (!votes) return;
+    candidate_->voting = std::make_unique<Voting>(cluster_, name_, addr_, run_id_, nonce_);
+    if (name_ == cluster_.typed_endpoints().front()) candidate_->voting->create();
+}
+
+const Voting* Host::voter() const {
+    const bool is_there =
+        is_alive_ && candidate_ && candidate_->voting && !candidate_->voting->is_frozen();
+    return is_there ? candidate_->voting.get() : nullptr;
+}
+
+/// Whether its server may become the leader: that of another node could not be found by those that
+/// know the job by its endpoint.
+bool Host::may_campaign() const {
+    const auto& voting = candidate_->voting;
+    return !voting || voting->is_voter() || name_ == cluster_.typed_endpoints().front();
 }
 
 Server* Host::own_server() {
@@ -48,17 +67,11 @@ void Host::perform(witness::LeaderLease::Effect& effect) {
     auto& own = *candidate_;
     std::visit(
         Overloaded{
-            [&](const Lease::Ask& ask) {
-                const auto keys = witness::etcd::keys_of("/ddprun", run_id_);
-                const auto answered = [this, ask](const Result<std::string>& body) {
-                    if (!is_alive_) return;
-                    candidate_->lease.post(Lease::Answered{
-                        ask.request,
-                        body ? witness::etcd::read_answer(ask.what, *body) : body.error()});
-                };
-                cluster_.etcd().ask(name_, witness::etcd::write(keys, ask.what), answered);
-            },
+            [&](const Lease::Ask& ask) { ask_engine(ask); },
             [&](Lease::OpenServer) {
+                if (!may_campaign())
+                    return own.lease.post(Lease::ServerOpened{
+                        Failure{system_code(EPERM), "this node does not vote"}});
                 if (!own.server) open_server();
                 own.lease.post(Lease::ServerOpened{Endpoint{addr_, server_port}.to_string()});
             },
@@ -86,9 +99,46 @@ void Host::perform(witness::LeaderLease::Effect& effect) {
         effect);
 }
 
+void Host::ask_engine(const witness::LeaderLease::Ask& ask) {
+    using Lease = witness::LeaderLease;
+    if (candidate_->voting)
+        return candidate_->voting->ask(
+            ask.what, [this, ask](const Result<witness::LeaseAnswer>& answer) {
+                candidate_->lease.post(Lease::Answered{ask.request, answer});
+            });
+    const auto keys = witness::etcd::keys_of("/ddprun", run_id_);
+    const auto answered = [this, ask](const Result<std::string>& body) {
+        if (!is_alive_) return;
+        candidate_->lease.post(Lease::Answered{
+            ask.request, body ? witness::etcd::read_answer(ask.what, *body) : body.error()});
+    };
+    cluster_.etcd().ask(name_, witness::etcd::write(keys, ask.what), answered);
+}
+
+/// The coordinator waits for the answer, so it is tried as long as this server leads.
+void Host::change_voters(std::uint64_t epoch, std::vector<control::VoterPlace> voters) {
+    const auto& server = candidate_->server->coordinator();
+    if (server.epoch() != epoch || !server.leader(world_.now())) return;
+    candidate_->voting->change_voters(
+        {epoch, voters}, [this, epoch, voters](const Result<control::Voters>& changed) {
+            if (changed) {
+                note("has " + std::to_string(changed->set.voters.size()) + " voters");
+                return candidate_->server->voters_changed(*changed);
+            }
+            note("does not change the voters: " + changed.error().describe());
+            later(change_again_after, [this, epoch, voters] {
+                if (voter() != nullptr) change_voters(epoch, voters);
+            });
+        });
+}
+
 void Host::open_server() {
     Server::Options options{addr_, name_, run_id_};
     options.is_elected = true;
+    if (candidate_->voting) options.voter = candidate_->voting->own_voter();
+    options.on_change_voters = [this](const coordinator::ChangeVoters& change) {
+        post_to_agent([this, change] { change_voters(change.epoch, change.voters); });
+    };
     options.on_record = [this](const coordinator::Record& record) {
         post_to_agent([this, record] {
             candidate_->lease.post(
@@ -108,14 +158,14 @@ void Host::open_server() {
     options.on_act = [this](const control::ServerMessage& message, const std::string& to) {
         if (std::holds_alternative<control::Lost>(message))
             cluster_.checkers().on_lost({to, cluster_.host(to).incarnation_});
-        const auto leader = cluster_.etcd().leader(run_id_);
         cluster_.checkers().on_act(
             {name_,
              run_id_,
              candidate_->server->coordinator().epoch(),
-             leader ? leader->epoch : 0,
+             cluster_.recorded_epoch(run_id_),
              cluster_.etcd().erased_count(),
-             control::describe(message)});
+             control::describe(message),
+             cluster_.other_leader(*this)});
     };
     candidate_->server = std::make_unique<Server>(world_, std::move(options));
 }
@@ -124,7 +174,19 @@ void Host::seek(int number, bool is_first_try) {
     auto& own = *candidate_;
     own.sought = number;
     if (own.lease.machine().is_leading()) return open(number, own_server(), name_);
+    if (own.voting && !own.voting->known()) return find_voters(0);
     own.lease.post(witness::LeaderLease::Sought{is_first_try});
+}
+
+/// Asks the hosts at the typed endpoints, one after the other, which voters the job has.
+void Host::find_voters(std::size_t at) {
+    const auto& endpoints = cluster_.typed_endpoints();
+    if (at == endpoints.size()) return fail_sought("no node at the endpoints knows the voters");
+    candidate_->voting->ask_for_voters(endpoints[at], [this, at](bool is_found) {
+        if (voter() == nullptr) return;
+        if (!is_found) return find_voters(at + 1);
+        candidate_->lease.post(witness::LeaderLease::Sought{false});
+    });
 }
 
 /// Opens the connection to the leader, unless the attempt has been abandoned meanwhile.
@@ -173,6 +235,7 @@ void Host::depart(agent::Departure::Step step) {
 void Host::leave() {
     if (!is_alive_) return;
     candidate_->lease.freeze();
+    if (candidate_->voting) candidate_->voting->freeze();
     if (own_server() && own_server()->is_up()) own_server()->kill();
 }
 

@@ -60,10 +60,19 @@ void Host::accept_peer(const std::shared_ptr<Link>& link) {
     link->attach(
         Link::server,
         {[this, caller](const std::string& bytes) {
-             const auto probe = agent::parse_peer_probe(line_of(bytes));
-             if (probe) agent_.post(Agent::PeerAsked{caller, *probe});
+             answer_peer_line(caller, bytes);
          },
          [this, caller] { peer_callers_.erase(caller); }});
+}
+
+void Host::answer_peer_line(int caller, const std::string& line) {
+    if (Voting::is_for_voter(line)) {
+        const auto link = peer_callers_.extract(caller);
+        if (candidate_ && candidate_->voting) candidate_->voting->accept(link.mapped(), line);
+        return;
+    }
+    if (const auto probe = agent::parse_peer_probe(line_of(line)))
+        agent_.post(Agent::PeerAsked{caller, *probe});
 }
 
 void Host::answer_peer(const Agent::AnswerPeer& answer) {

@@ -67,7 +67,7 @@ const std::vector<Life::Fault>& Life::calm_faults() {
 
 Cluster::Options Life::elected_options(std::uint64_t seed) {
     auto options = given_options(seed);
-    options.is_elected = true;
+    options.engine = Cluster::Engine::etcd;
     options.hosted_by.clear();
     options.settings.lease = std::chrono::seconds{one_in(2) ? 30 : any(20, 40)};
     if (!is_calm_) return options;

@@ -204,7 +204,9 @@ private:
         options.workers = std::stoi(value("workers", "1"));
         options.restarts = std::stoi(value("restarts", "0"));
         options.hosted_by = value("hosted_by", "");
-        options.is_elected = given.contains("elected");
+        if (given.contains("elected"))
+            options.engine = given.at("elected") == "voters" ? Cluster::Engine::voters
+                                                             : Cluster::Engine::etcd;
         options.manners.step = from_seconds(std::stod(value("step", "0")));
         options.settings.grace = from_seconds(std::stod(value("grace", "30")));
         options.settings.max_losses = std::stoi(value("max_losses", "10"));

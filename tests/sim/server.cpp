@@ -18,7 +18,11 @@ void Server::begin() {
     is_up_ = true;
     driven_ = std::make_unique<Driven<Coordinator>>(
         world_,
-        Coordinator{{options_.hosted_run_id, options_.is_elected}},
+        Coordinator{
+            {options_.hosted_run_id,
+             options_.is_elected,
+             limits::max_nodes_per_tenant,
+             options_.voter}},
         [this](coordinator::Effect& effect) { perform(effect); });
 }
 
@@ -93,7 +97,7 @@ void Server::perform(coordinator::Effect& effect) {
             },
             [](const coordinator::Ranked&) {},
             [&](const coordinator::Record& record) { options_.on_record(record); },
-            [](const coordinator::ChangeVoters&) {},
+            [&](const coordinator::ChangeVoters& change) { options_.on_change_voters(change); },
             [&](const coordinator::SteppedDown& stepped_down) {
                 options_.on_stepped_down(stepped_down);
             },
@@ -130,6 +134,10 @@ void Server::lead(coordinator::Led led) {
 
 void Server::recorded(std::uint64_t number) {
     driven_->post(Coordinator::Recorded{number});
+}
+
+void Server::voters_changed(control::Voters voters) {
+    driven_->post(Coordinator::VotersChanged{*options_.hosted_run_id, std::move(voters)});
 }
 
 void Server::depose(const std::string& reason) {

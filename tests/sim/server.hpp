@@ -26,8 +26,11 @@ public:
         std::optional<std::string> hosted_run_id;
         /// It serves only while it leads.
         bool is_elected = false;
+        /// Its process as a voter; none: its nodes do not vote.
+        std::optional<control::VoterPlace> voter = {};
         std::function<void(const coordinator::SteppedDown&)> on_stepped_down = {};
         std::function<void(const coordinator::Record&)> on_record = {};
+        std::function<void(const coordinator::ChangeVoters&)> on_change_voters = {};
         /// The server decides to send a node a message that only a leader may send.
         std::function<void(const control::ServerMessage&, const std::string& to)> on_act = {};
     };
@@ -53,6 +56,7 @@ public:
     /// Passes on the election's decision.
     void lead(coordinator::Led led);
     void recorded(std::uint64_t number);
+    void voters_changed(control::Voters voters);
     void depose(const std::string& reason);
     /// Its decisions from here on are not written before it continues after a pause.
     void hold_output() { is_holding_output_ = true; }

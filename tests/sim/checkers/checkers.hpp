@@ -10,6 +10,7 @@
 #include "tests/sim/checkers/ranks.hpp"
 #include "tests/sim/checkers/rounds.hpp"
 #include "tests/sim/checkers/saves.hpp"
+#include "tests/sim/checkers/votes.hpp"
 
 #include <cstdint>
 #include <string>
@@ -37,6 +38,8 @@ public:
     void expect_election() { is_elected_ = true; }
     void on_elected(const ElectedSeen& fact) { leaders_.on_elected(fact, complaints_); }
     void on_act(const ActSeen& fact) { leaders_.on_act(fact, complaints_); }
+    void on_accepted(const AcceptSeen& fact) { votes_.on_accepted(fact, complaints_); }
+    const Votes& votes() const { return votes_; }
     void on_lost(const LostSeen& fact) { endings_.on_lost(fact); }
     void on_saved(const RankSaved& fact) { saves_.on_saved(fact); }
     void on_daemon_replaced(Instant now, Duration lease) { rounds_.on_daemon_replaced(now, lease); }
@@ -86,6 +89,7 @@ private:
     Isolation isolation_;
     Leaders leaders_;
     Endings endings_;
+    Votes votes_;
     bool is_elected_ = false;
     bool is_no_signal_due_ = false;
     Saves saves_;

@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
+#include "rendezvous/voters/vote.hpp"
 
 #include <cstdint>
 #include <string>
@@ -58,10 +59,22 @@ struct ActSeen {
     std::string run_id;
     /// The epoch under which it acts.
     std::uint64_t epoch = 0;
-    /// The epoch of the leader's key in etcd at this moment; 0: no server has the key.
+    /// The epoch of the leader's key in etcd, or of the leader in the voters' record, at this
+    /// moment; 0: there is none.
     std::uint64_t key_epoch = 0;
     int erased_count = 0;
     std::string what;
+    /// Another host whose server may act for this job at this moment; empty: none.
+    std::string other = {};
+};
+
+/// A node's voter has accepted a record of the job's leader.
+struct AcceptSeen {
+    std::string run_id;
+    Nonce voter;
+    voters::Ballot ballot;
+    voters::JobRecord record;
+    Instant at;
 };
 
 /// An elected server decides that a node is no longer a member, and that the node is to be

@@ -12,7 +12,8 @@
 namespace ddprun::sim {
 
 /// With elected servers: an epoch has one leader, and epochs only grow. A server acts only while it
-/// owns the leader's key in etcd, so two servers never act at the same time.
+/// owns the leader's key in etcd, or the voters' record names it; and two servers never may act at
+/// the same time.
 class Leaders {
 public:
     void on_elected(const ElectedSeen& fact, Complaints& complaints) {
@@ -29,7 +30,9 @@ public:
             fact.host + " acts in epoch " + std::to_string(fact.epoch) + " (" + fact.what + ")";
         if (fact.epoch != fact.key_epoch)
             complaints.push_back(
-                in_epoch + " while the key in etcd is of epoch " + std::to_string(fact.key_epoch));
+                in_epoch + " while the leader's record is of epoch " + std::to_string(fact.key_epoch));
+        if (!fact.other.empty())
+            complaints.push_back(in_epoch + " while the server of " + fact.other + " may act");
         auto& newest = newest_[{fact.run_id, fact.erased_count}];
         if (fact.epoch < newest)
             complaints.push_back(in_epoch + " after one of epoch " + std::to_string(newest));
