@@ -110,6 +110,14 @@ bool Cluster::is_record_lost() {
     return checkers_.votes().is_lost("job", voters);
 }
 
+bool Cluster::are_voters_found() {
+    return std::any_of(
+        typed_endpoints_.begin(), typed_endpoints_.end(), [&](const std::string& name) {
+            const auto* voter = hosts_.at(name)->voter();
+            return voter != nullptr && voter->known();
+        });
+}
+
 std::string Cluster::job_state() {
     const auto* server = acting_server();
     if (server == nullptr) return {};

@@ -23,7 +23,16 @@ Life::Life(std::uint64_t seed, Servers servers)
       is_calm_(servers == Servers::elected && seed % 5 == 0),
       is_draining_(servers == Servers::fixed && seed % 8 == 5),
       dice_(seed),
-      cluster_(seed, servers == Servers::fixed ? given_options(seed) : elected_options(seed)) {}
+      cluster_(seed, options(seed)) {}
+
+Cluster::Options Life::options(std::uint64_t seed) {
+    switch (servers_) {
+        case Servers::fixed: return given_options(seed);
+        case Servers::elected: return elected_options(seed);
+        case Servers::voted: return voted_options(seed);
+    }
+    return {};
+}
 
 Cluster::Options Life::given_options(std::uint64_t seed) {
     Cluster::Options options;
@@ -61,7 +70,8 @@ Cluster::Options Life::given_options(std::uint64_t seed) {
 
 std::string Life::play() {
     if (is_calm_) return play_calm();
-    has_two_jobs_ = cluster_.options().hosted_by.empty() && one_in(3);
+    has_two_jobs_ =
+        servers_ != Servers::voted && cluster_.options().hosted_by.empty() && one_in(3);
     const int first_nodes = any(1, cluster_.options().nodes.max + 1) * (has_two_jobs_ ? 2 : 1);
     for (int i = 0; i < first_nodes; ++i)
         start_node();
@@ -99,6 +109,7 @@ void Life::start_node() {
 const std::vector<Life::Fault>& Life::faults() const {
     if (is_calm_) return calm_faults();
     if (is_draining_) return draining_faults();
+    if (servers_ == Servers::voted) return voted_faults();
     return servers_ == Servers::elected ? elected_faults() : fixed_faults();
 }
 
@@ -297,6 +308,7 @@ void Life::heal_everything() {
         host->continue_agent();
         host->let_go();
     }
+    if (servers_ == Servers::voted) return;
     if (servers_ == Servers::elected) {
         cluster_.network().readmit(Etcd::place);
         cluster_.etcd().lose_answers(0);
@@ -315,7 +327,7 @@ std::string Life::come_to_rest() {
     auto slack = settings.restart.longest_delay + cluster_.options().weather.slowest_resend +
                  cluster_.options().manners.slowest_spawn + 15s;
     // The last leader's key, and the wait for nodes that it may have left.
-    if (servers_ == Servers::elected) slack += 2 * limits::etcd_ttl + settings.lease;
+    if (servers_ != Servers::fixed) slack += 2 * limits::etcd_ttl + settings.lease;
     for (const std::string run_id : {"job", "other"})
         if (!cluster_.until([&] { return is_settled(run_id); }, bound + slack))
             return "no round of " + run_id + " forms";
@@ -326,7 +338,8 @@ std::string Life::come_to_rest() {
 bool Life::is_settled(const std::string& run_id) {
     std::vector<std::string> willing;
     for (const auto* host : cluster_.hosts())
-        if (host->run_id() == run_id && host->is_willing()) willing.push_back(host->name());
+        if (host->run_id() == run_id && host->is_willing() && may_take_part(*host))
+            willing.push_back(host->name());
     const auto is_too_few = [&] {
         return static_cast<int>(willing.size()) < cluster_.options().nodes.min;
     };

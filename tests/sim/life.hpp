@@ -16,8 +16,8 @@ namespace ddprun::sim {
 class Life {
 public:
     /// Which server serves: a fixed one (a daemon, or that of the first node), or the one elected
-    /// by etcd.
-    enum class Servers : std::uint8_t { fixed, elected };
+    /// by etcd, or by the job's own nodes.
+    enum class Servers : std::uint8_t { fixed, elected, voted };
 
     explicit Life(std::uint64_t seed, Servers servers = Servers::fixed);
 
@@ -36,10 +36,13 @@ private:
     static const std::vector<Fault>& draining_faults();
     static const std::vector<Fault>& elected_faults();
     static const std::vector<Fault>& calm_faults();
+    static const std::vector<Fault>& voted_faults();
     const std::vector<Fault>& faults() const;
 
     Cluster::Options given_options(std::uint64_t seed);
     Cluster::Options elected_options(std::uint64_t seed);
+    Cluster::Options voted_options(std::uint64_t seed);
+    Cluster::Options options(std::uint64_t seed);
     std::string play_calm();
     int any(int low, int high) { return std::uniform_int_distribution<int>{low, high}(dice_); }
     bool one_in(int count) { return any(1, count) == 1; }
@@ -92,6 +95,9 @@ private:
     void answers_of_etcd_are_lost();
     void etcd_is_away_for_a_moment();
     void leader_is_cut_from_etcd_for_a_moment();
+    // Used when nodes vote (life_voted.cpp).
+    void leader_is_cut_from_some();
+    bool may_take_part(const Host& host);
 
     void heal_everything();
     std::string come_to_rest();

@@ -67,6 +67,11 @@ TEST_CASE("a hundred random lives with elected servers break no invariant and co
         live_through(seed, Life::Servers::elected);
 }
 
+TEST_CASE("random lives whose nodes vote break no invariant and come to an end") {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed)
+        live_through(seed, Life::Servers::voted);
+}
+
 // Not part of the quick run: ctest gives them their own label.
 TEST_CASE("soak: random lives, the same thousand unless a seed is given" * doctest::skip()) {
     soak(Life::Servers::fixed);
@@ -74,4 +79,8 @@ TEST_CASE("soak: random lives, the same thousand unless a seed is given" * docte
 
 TEST_CASE("elected soak: the same where the server is elected" * doctest::skip()) {
     soak(Life::Servers::elected);
+}
+
+TEST_CASE("voted soak: the same where the nodes vote about it" * doctest::skip()) {
+    soak(Life::Servers::voted);
 }

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lives of clusters whose nodes vote about the leader: faults of the leader, and of the paths
+// between voters.
+#include "tests/sim/life.hpp"
+
+#include <algorithm>
+
+namespace ddprun::sim {
+
+const std::vector<Life::Fault>& Life::voted_faults() {
+    static const std::vector<Fault> all{
+        {2, &Life::worker_crashes},
+        {2, &Life::worker_fails},
+        {2, &Life::worker_succeeds},
+        {2, &Life::worker_ignores_the_polite_signal},
+        {1, &Life::worker_gets_stuck},
+        {3, &Life::all_workers_succeed},
+        {1, &Life::agent_is_killed},
+        {1, &Life::agent_is_stopped},
+        {2, &Life::agent_is_continued},
+        {1, &Life::host_loses_power},
+        {1, &Life::host_sleeps},
+        {2, &Life::host_wakes_up},
+        {2, &Life::host_is_cut_off},
+        {4, &Life::host_is_healed},
+        {2, &Life::path_to_server_is_cut},
+        {2, &Life::path_between_hosts_is_cut},
+        {2, &Life::connection_is_lost},
+        {3, &Life::node_is_started},
+        {1, &Life::node_gets_a_signal},
+        {3, &Life::leader_is_killed},
+        {4, &Life::leader_is_frozen},
+        {4, &Life::leader_is_cut_from_some},
+        {2, &Life::leader_gets_sigterm},
+    };
+    return all;
+}
+
+/// At least three nodes, so that there are voters besides the leader.
+Cluster::Options Life::voted_options(std::uint64_t seed) {
+    auto options = elected_options(seed);
+    options.engine = Cluster::Engine::voters;
+    options.nodes.max = std::max(options.nodes.max, options.nodes.unit ? 4 : 3);
+    return options;
+}
+
+void Life::leader_is_cut_from_some() {
+    auto* host = leader();
+    if (host == nullptr) return;
+    for (const auto* other : cluster_.hosts()) {
+        if (other == host || one_in(3)) continue;
+        const int ways = any(1, 3);
+        if ((ways & 1) != 0) cluster_.network().cut(host->name(), other->name());
+        if ((ways & 2) != 0) cluster_.network().cut(other->name(), host->name());
+        cluster_.world().note(
+            host->name() + " is cut from " + other->name() + ", ways " + std::to_string(ways));
+    }
+}
+
+/// When too few voters are left the record is lost by design, and a node that knows none and finds
+/// none at the endpoints cannot know of the job: then these nodes only have to end.
+bool Life::may_take_part(const Host& host) {
+    if (servers_ != Servers::voted) return true;
+    const auto* voter = host.voter();
+    return voter != nullptr && !cluster_.is_record_lost() &&
+           (voter->known() || cluster_.are_voters_found());
+}
+
+}  // namespace ddprun::sim
