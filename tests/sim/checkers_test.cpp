@@ -318,7 +318,8 @@ TEST_CASE("leaders: an epoch twice, an act without the key, an act after a newer
     {
         Facts facts;
         facts->on_act({"a", "job", 1, 0, 0, "heartbeat_ack"});
-        CHECK(facts.finds("a acts in epoch 1 (heartbeat_ack) while the leader's record is of epoch 0"));
+        CHECK(facts.finds(
+            "a acts in epoch 1 (heartbeat_ack) while the leader's record is of epoch 0"));
     }
     {
         Facts facts;

@@ -59,7 +59,7 @@ public:
     const std::vector<std::string>& typed_endpoints() const { return typed_endpoints_; }
     /// Whether the voters that are left cannot change the record any more.
     bool is_record_lost();
-    /// Whether a node that does not know the voters could be told at an endpoint.
+    /// Whether a node that does not know the voters would find them at an endpoint.
     bool are_voters_found();
 
     /// A machine joins the cluster and its `ddprun` is started.

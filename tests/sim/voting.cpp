@@ -138,8 +138,7 @@ void Voting::perform(Requests::Effect& effect) {
 
 void Voting::send(const Requests::Send& send) {
     const auto voter = send.to.nonce;
-    if (voter == process_)
-        return requests_.post(Requests::Answered{voter, vote(send.request)});
+    if (voter == process_) return requests_.post(Requests::Answered{voter, vote(send.request)});
     const auto to = parse_endpoint(send.to.address, 0);
     require(to.has_value(), "voters have addresses");
     const int number = newest_calls_[voter] = ++last_call_;

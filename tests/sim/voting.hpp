@@ -23,9 +23,10 @@ class Cluster;
 /// Where a host answers others, next to its control port.
 constexpr std::uint16_t peer_port = 7;
 
-/// A host's voter, and its requests to the voters of its job: the real Voter and VoterRequests, with
-/// the real lines on simulated links. Replaces agent/runner/voter_engine and peer_calls. It ends
-/// with its process: a host that is killed has forgotten what it promised, and is no voter any more.
+/// A host's voter, and its requests to the voters of its job: the real Voter and VoterRequests,
+/// with the real lines on simulated links. Replaces agent/runner/voter_engine and peer_calls. It
+/// ends with its process: a host that is killed has forgotten what it promised, and is no voter any
+/// more.
 class Voting {
 public:
     using OnAnswer = std::function<void(Result<witness::LeaseAnswer> answer)>;

@@ -30,7 +30,8 @@ public:
             fact.host + " acts in epoch " + std::to_string(fact.epoch) + " (" + fact.what + ")";
         if (fact.epoch != fact.key_epoch)
             complaints.push_back(
-                in_epoch + " while the leader's record is of epoch " + std::to_string(fact.key_epoch));
+                in_epoch + " while the leader's record is of epoch " +
+                std::to_string(fact.key_epoch));
         if (!fact.other.empty())
             complaints.push_back(in_epoch + " while the server of " + fact.other + " may act");
         auto& newest = newest_[{fact.run_id, fact.erased_count}];
