@@ -19,16 +19,6 @@
 namespace ddprun::agent {
 namespace {
 
-/// The message of one line without its line feed; none: it is not valid.
-template <class Message>
-std::optional<Message> vote_in(std::string_view line) {
-    voters::LineDecoder<Message> decoder;
-    decoder.append(line);
-    decoder.append("\n");
-    auto message = decoder.next();
-    return message ? std::move(*message) : std::nullopt;
-}
-
 /// What a voter that does not vote about the request answers.
 voters::Answer unknown_to(const voters::Request& request) {
     return voters::Unknown{std::visit([](const auto& message) { return message.ballot; }, request)};
@@ -122,14 +112,14 @@ void VoterEngine::on_line(const Nonce& voter, int call, const std::string& line)
     const auto newest = newest_calls_.find(voter);
     const bool is_newest = newest != newest_calls_.end() && newest->second == call;
     if (is_newest) newest_calls_.erase(newest);
-    if (auto answer = vote_in<voters::Answer>(line))
+    if (auto answer = voters::message_of<voters::Answer>(line))
         driver_.post(Requests::Answered{voter, std::move(*answer)});
     else if (is_newest)
         driver_.post(Requests::Unreached{voter});
 }
 
 std::string VoterEngine::answer(std::string_view line) {
-    const auto request = vote_in<voters::Request>(line);
+    const auto request = voters::message_of<voters::Request>(line);
     return request ? voters::encode(vote(*request)) : std::string{};
 }
 

@@ -191,6 +191,14 @@ struct Secrets::State {
     /// cannot be read.
     std::optional<SecretSource> read_if_changed();
     void check();
+    /// The key with this identity among those that `key_of` makes of the secrets.
+    template <class KeyOf>
+    std::optional<Key> find_key(std::string_view identity, KeyOf key_of) const {
+        const std::lock_guard lock(mutex);
+        for (const auto& secret : source.secrets)
+            if (auto key = key_of(secret); key.identity == identity) return key;
+        return std::nullopt;
+    }
 
     mutable std::mutex mutex;
     // The mutex guards `source`. Only `check` changes it, so it is read there without the mutex.
@@ -265,10 +273,8 @@ Key Secrets::peer_key(const Nonce& callee) const {
 }
 
 std::optional<Key> Secrets::find_peer_key(std::string_view identity, const Nonce& callee) const {
-    const std::lock_guard lock(state_->mutex);
-    for (const auto& secret : state_->source.secrets)
-        if (auto key = tls::peer_key(secret, callee); key.identity == identity) return key;
-    return std::nullopt;
+    return state_->find_key(
+        identity, [&](const Secret& secret) { return tls::peer_key(secret, callee); });
 }
 
 Key Secrets::vote_key(const Nonce& voter) const {
@@ -277,10 +283,8 @@ Key Secrets::vote_key(const Nonce& voter) const {
 }
 
 std::optional<Key> Secrets::find_vote_key(std::string_view identity, const Nonce& voter) const {
-    const std::lock_guard lock(state_->mutex);
-    for (const auto& secret : state_->source.secrets)
-        if (auto key = tls::vote_key(secret, voter); key.identity == identity) return key;
-    return std::nullopt;
+    return state_->find_key(
+        identity, [&](const Secret& secret) { return tls::vote_key(secret, voter); });
 }
 
 Key Secrets::store_key(std::string_view incarnation, int round) const {
@@ -290,11 +294,9 @@ Key Secrets::store_key(std::string_view incarnation, int round) const {
 
 std::optional<Key> Secrets::find_store_key(
     std::string_view identity, std::string_view incarnation, int round) const {
-    const std::lock_guard lock(state_->mutex);
-    for (const auto& secret : state_->source.secrets)
-        if (auto key = tls::store_key(secret, incarnation, round); key.identity == identity)
-            return key;
-    return std::nullopt;
+    return state_->find_key(identity, [&](const Secret& secret) {
+        return tls::store_key(secret, incarnation, round);
+    });
 }
 
 std::string Secrets::page_token() const {

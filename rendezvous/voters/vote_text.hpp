@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 /// The protocol `ddprun-vote/1`: a line of JSON for each request and answer (FORMAT.md).
 namespace ddprun::voters {
@@ -36,6 +37,16 @@ private:
     std::string buffer_;
     std::size_t consumed_ = 0;
 };
+
+/// The message of one line, with its line feed or without; none: it is not valid.
+template <class Message>
+std::optional<Message> message_of(std::string_view line) {
+    LineDecoder<Message> decoder;
+    decoder.append(line);
+    if (!line.ends_with('\n')) decoder.append("\n");
+    auto message = decoder.next();
+    return message ? std::move(*message) : std::nullopt;
+}
 
 using RequestDecoder = LineDecoder<Request>;  ///< the voter's side
 using AnswerDecoder = LineDecoder<Answer>;    ///< the proposer's side

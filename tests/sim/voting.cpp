@@ -17,14 +17,6 @@ using namespace std::chrono_literals;
 
 constexpr const char* which_voters = "which voters\n";
 
-template <class Message>
-std::optional<Message> vote_in(const std::string& line) {
-    voters::LineDecoder<Message> decoder;
-    decoder.append(line);
-    auto message = decoder.next();
-    return message ? std::move(*message) : std::nullopt;
-}
-
 }  // namespace
 
 Voting::Voting(
@@ -152,7 +144,7 @@ void Voting::on_line(const Nonce& voter, int call, const std::string& line) {
     const auto newest = newest_calls_.find(voter);
     const bool is_newest = newest != newest_calls_.end() && newest->second == call;
     if (is_newest) newest_calls_.erase(newest);
-    if (auto answer = vote_in<voters::Answer>(line))
+    if (auto answer = voters::message_of<voters::Answer>(line))
         requests_.post(Requests::Answered{voter, std::move(*answer)});
     else if (is_newest)
         requests_.post(Requests::Unreached{voter});
@@ -186,7 +178,8 @@ std::string Voting::answer(const std::string& line) {
         const auto voters = known();
         return voters ? control::encode(control::ServerMessage{*voters}) : std::string{};
     }
-    const auto request = vote_in<voters::Request>(line.substr(voters::vote_protocol.size()));
+    const auto request =
+        voters::message_of<voters::Request>(line.substr(voters::vote_protocol.size()));
     require(request.has_value(), "proposers speak the protocol");
     return voters::encode(vote(*request));
 }
