@@ -29,21 +29,30 @@ struct EtcdPlan {
     std::string prefix;
 };
 
-/// The election of the server among the nodes (--rdzv-backend=etcd or k8s).
+/// The job's own nodes keep the record. The first leader is placed as without an election.
+struct VotersPlan {};
+
+/// The election of the server among the nodes (--rdzv-backend=etcd or k8s, --rdzv-standby).
 struct ElectionPlan {
     /// What keeps the record of the election.
-    std::variant<EtcdPlan, witness::kubernetes::LeasePlace> engine;
+    std::variant<EtcdPlan, witness::kubernetes::LeasePlace, VotersPlan> engine;
     witness::EngineAccess access = {};
     /// Reads the certificates and the password or token from their files again; may block. Empty:
     /// there are no files.
     std::function<Result<witness::EngineAccess>()> read_access = {};
     /// --rdzv-conf as it was given, for the command of another node: it contains no password.
     std::string conf = {};
+
+    bool has_voters() const { return std::holds_alternative<VotersPlan>(engine); }
 };
 
 /// The word for the engine of an election.
 inline const char* by_engine(
-    const ElectionPlan& plan, const char* for_etcd, const char* for_kubernetes) {
+    const ElectionPlan& plan,
+    const char* for_etcd,
+    const char* for_kubernetes,
+    const char* for_voters) {
+    if (plan.has_voters()) return for_voters;
     return std::holds_alternative<EtcdPlan>(plan.engine) ? for_etcd : for_kubernetes;
 }
 
@@ -57,8 +66,12 @@ struct RendezvousPlan {
     /// MASTER_ADDR and MASTER_PORT.
     bool is_static = false;
     /// Servers are elected instead of being placed; `endpoint` is then the first member of etcd, or
-    /// the API server of Kubernetes.
+    /// the API server of Kubernetes. With voters it is the place of the first leader.
     std::optional<ElectionPlan> election = std::nullopt;
+
+    bool has_voters() const { return election && election->has_voters(); }
+    /// Servers are never placed: an engine outside of the job is at `endpoint`.
+    bool has_outside_engine() const { return election && !election->has_voters(); }
 };
 
 /// Before this node is taken away, all ranks may save one step.

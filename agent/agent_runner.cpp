@@ -41,6 +41,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -103,6 +104,7 @@ private:
     /// Errors of GPUs that came while workers were being started.
     std::vector<health::XidLine> early_xids_;
     PeerCalls peer_calls_;
+    std::uint16_t peer_port_ = 0;
     RendezvousAccess rendezvous_;
     std::unique_ptr<net::Driver<Agent>> driver_;
     AttachedRank attached_rank_{config_.worker, config_.join.settings.grace, workers_};
@@ -209,7 +211,9 @@ AgentRunner::AgentRunner(
       rendezvous_(
           io_,
           config,
-          make_nonce(random_).to_string(),
+          {peer_calls_,
+           random_,
+           [this] { return std::pair{driver_->machine().node().nonce, peer_port_}; }},
           {[this](int connection) {
                if (const auto handed = keeper_.hand_up(connection); !handed)
                    log::warning("keeper.not_notified", {{"reason", handed.error().describe()}});
@@ -243,10 +247,11 @@ int AgentRunner::run() {
         log::error("peers.not_listening", {{"reason", peer_port.error().describe()}});
         return exit_codes::internal_error;
     }
+    peer_port_ = *peer_port;
     driver_ = std::make_unique<net::Driver<Agent>>(
         io_,
         "agent",
-        Agent{config_, own_node(keeper_.keeper()), *peer_port, random_},
+        Agent{config_, own_node(keeper_.keeper()), peer_port_, random_},
         [this](Agent::Effect& effect) { perform(effect); });
     events_.emplace(config_, driver_->now());
     post(Agent::Began{});

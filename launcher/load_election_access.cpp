@@ -11,7 +11,7 @@ namespace ddprun::launcher {
 
 Result<> load_election_access(JobSpec& spec, const Environment& environment) {
     auto& election = spec.election.value;
-    if (!election) return {};
+    if (!election || election->has_voters()) return {};
     auto* place = std::get_if<witness::kubernetes::LeasePlace>(&election->engine);
     if (place != nullptr && place->space.empty()) {
         auto space = load_namespace(spec.service_account);

@@ -39,9 +39,10 @@ std::vector<std::string> resolve_now(const std::string& host) {
 }  // namespace
 
 std::string server_placement(const JobSpec& spec, const SystemInfo& system) {
-    if (spec.election.value)
+    const auto& election = spec.election.value;
+    if (election && !election->has_voters())
         return std::string{"no node is special: the one whose server holds the job's "} +
-               agent::by_engine(*spec.election.value, "key in etcd", "Lease in Kubernetes") +
+               agent::by_engine(*election, "key in etcd", "Lease in Kubernetes", "") +
                " serves, and when it is gone another one follows";
     server::PlacementFacts facts;
     facts.endpoint = spec.endpoint.value;
@@ -53,12 +54,14 @@ std::string server_placement(const JobSpec& spec, const SystemInfo& system) {
     for (const auto& entry : system.interfaces)
         facts.own.push_back(entry.address);
     const auto decision = server::decide(facts);
-    return std::visit(
+    auto text = std::visit(
         Overloaded{
             [](const server::Listen& listen) { return "this node serves: " + listen.reason; },
             [](const server::Connect& connect) { return "another node serves: " + connect.reason; },
             [](const server::Refuse& refuse) { return "this cannot work: " + refuse.reason; }},
         decision);
+    if (election) text += "; when it is gone the nodes of the round elect another one";
+    return text;
 }
 
 }  // namespace ddprun::launcher

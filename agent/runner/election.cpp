@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/runner/election.hpp"
 
-#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/witness/etcd_client.hpp"
 #include "rendezvous/witness/kubernetes_client.hpp"
 
+#include <memory>
 #include <utility>
+#include <variant>
 
 namespace ddprun::agent {
 namespace {
@@ -18,41 +19,38 @@ using namespace std::chrono_literals;
 /// reach.
 constexpr Duration read_access_interval = 2s;
 
-std::unique_ptr<witness::LeaseEngine> engine_of(
+}  // namespace
+
+Election::Engine Election::outside_engine(
     boost::asio::io_context& io,
     const ElectionPlan& plan,
     const std::string& run_id,
     const std::string& nonce) {
-    return std::visit(
-        Overloaded{
-            [&](const EtcdPlan& etcd) -> std::unique_ptr<witness::LeaseEngine> {
-                return std::make_unique<witness::EtcdClient>(
-                    io, etcd.members, witness::etcd::keys_of(etcd.prefix, run_id), plan.access);
-            },
-            [&](const witness::kubernetes::LeasePlace& place)
-                -> std::unique_ptr<witness::LeaseEngine> {
-                return std::make_unique<witness::KubernetesClient>(
-                    io, place, witness::kubernetes::Job{run_id, nonce}, plan.access);
-            },
-        },
-        plan.engine);
+    Engine engine;
+    engine.read_access = plan.read_access;
+    if (const auto* etcd = std::get_if<EtcdPlan>(&plan.engine)) {
+        engine.name = "etcd";
+        engine.client = std::make_unique<witness::EtcdClient>(
+            io, etcd->members, witness::etcd::keys_of(etcd->prefix, run_id), plan.access);
+    } else {
+        engine.name = "Kubernetes";
+        engine.client = std::make_unique<witness::KubernetesClient>(
+            io,
+            std::get<witness::kubernetes::LeasePlace>(plan.engine),
+            witness::kubernetes::Job{run_id, nonce},
+            plan.access);
+    }
+    return engine;
 }
 
-}  // namespace
-
-Election::Election(
-    boost::asio::io_context& io,
-    const ElectionPlan& plan,
-    const std::string& run_id,
-    std::string nonce,
-    Hooks hooks)
+Election::Election(boost::asio::io_context& io, Engine engine, std::string nonce, Hooks hooks)
     : hooks_(std::move(hooks)),
-      engine_(engine_of(io, plan, run_id, nonce)),
-      read_access_(plan.read_access),
+      engine_(std::move(engine.client)),
+      read_access_(std::move(engine.read_access)),
       driver_(
           io,
           "election",
-          Lease{{by_engine(plan, "etcd", "Kubernetes"), std::move(nonce), limits::etcd_ttl}},
+          Lease{{std::move(engine.name), std::move(nonce), engine.ttl}},
           [this](Lease::Effect& effect) { perform(effect); }) {
     if (read_access_) files_.emplace(io);
 }

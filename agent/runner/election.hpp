@@ -3,6 +3,7 @@
 
 #include "agent/agent_config.hpp"
 #include "agent/runner/blocking_thread.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/coordinator/effects.hpp"
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/witness/leader_lease.hpp"
@@ -18,8 +19,9 @@
 
 namespace ddprun::agent {
 
-/// Finds the job's leader in etcd or a Kubernetes Lease, and makes this node's server a candidate
-/// if there is no leader. The shell of witness::LeaderLease.
+/// Finds the job's leader in the record of an engine (etcd, a Kubernetes Lease, the job's own
+/// voters), and makes this node's server a candidate if there is no leader. The shell of
+/// witness::LeaderLease.
 ///
 /// Lives on the agent's thread. The functions may call hooks before they return.
 class Election {
@@ -41,16 +43,30 @@ public:
         std::function<void()> on_released;
     };
 
-    Election(
+    /// What keeps the record of the leader.
+    struct Engine {
+        std::unique_ptr<witness::LeaseEngine> client;
+        /// As in messages: "etcd".
+        std::string name;
+        Duration ttl = limits::etcd_ttl;
+        /// ElectionPlan::read_access.
+        std::function<Result<witness::EngineAccess>()> read_access = {};
+    };
+    /// The client of etcd or Kubernetes. Requires: the plan has an engine outside of the job.
+    static Engine outside_engine(
         boost::asio::io_context& io,
         const ElectionPlan& plan,
         const std::string& run_id,
-        std::string nonce,
-        Hooks hooks);
+        const std::string& nonce);
+
+    /// `nonce`: of this process as a candidate.
+    Election(boost::asio::io_context& io, Engine engine, std::string nonce, Hooks hooks);
 
     /// `is_first_try`: this is the first call since the connection to the last leader ended.
     void seek(bool is_first_try);
     bool is_leading() const { return driver_.machine().is_leading(); }
+    /// The newest epoch in which this node has found a leader, or led itself; 0: none.
+    std::uint64_t epoch() const { return noted_epoch_; }
     /// The address where other nodes reach this node's server; empty: it was no candidate yet.
     const std::string& own_endpoint() const { return own_endpoint_; }
     void step_down(std::uint64_t epoch, std::uint64_t known_epoch);

@@ -12,19 +12,25 @@
 
 namespace ddprun::agent {
 
-std::string NodeAddress::towards(const control::Assignment& assignment, std::string own) {
-    if (!is_loopback(own) || assignment.neighbours.empty()) return own;
+std::string own_address_towards(const std::string& other) {
     boost::system::error_code ec;
-    const auto neighbour = boost::asio::ip::make_address(assignment.neighbours.front().addr, ec);
-    if (ec) return own;
+    const auto address = boost::asio::ip::make_address(other, ec);
+    if (ec) return {};
     // Connecting a datagram socket sends nothing; it only selects the route.
     boost::asio::io_context unused;
     boost::asio::ip::udp::socket socket(unused);
-    const boost::asio::ip::udp::endpoint there(neighbour, limits::default_rendezvous_port);
+    const boost::asio::ip::udp::endpoint there(address, limits::default_rendezvous_port);
     socket.open(there.protocol(), ec);
     if (!ec) socket.connect(there, ec);
+    if (ec) return {};
     const auto here = socket.local_endpoint(ec);
-    return ec ? own : unwrap_mapped(here.address().to_string());
+    return ec ? std::string{} : unwrap_mapped(here.address().to_string());
+}
+
+std::string NodeAddress::towards(const control::Assignment& assignment, std::string own) {
+    if (!is_loopback(own) || assignment.neighbours.empty()) return own;
+    auto address = own_address_towards(assignment.neighbours.front().addr);
+    return address.empty() ? own : address;
 }
 
 std::string NodeAddress::gloo_interface(const std::string& node_addr) {

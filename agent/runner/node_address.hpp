@@ -8,6 +8,9 @@
 
 namespace ddprun::agent {
 
+/// This machine's address on the route to `other`, a numeric address; empty: there is no route.
+std::string own_address_towards(const std::string& other);
+
 /// The address at which other nodes and their workers reach this node.
 class NodeAddress {
 public:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/runner/rendezvous_access.hpp"
 
+#include "agent/runner/node_address.hpp"
 #include "agent/runner/round_stores.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
@@ -27,6 +28,13 @@ constexpr int port_attempts = 64;
 Endpoint own_end(const server::ListenOn& on, std::uint16_t port) {
     const bool is_one_address = on.scope == server::ListenOn::Scope::address;
     return {is_one_address ? on.address : "127.0.0.1", port};
+}
+
+std::string addresses_of(const control::VoterSet& set) {
+    std::string text;
+    for (const auto& voter : set.voters)
+        text += (text.empty() ? "" : " ") + voter.address;
+    return text;
 }
 
 /// Called at the end of a coroutine. `detached` would drop an exception (e.g. no thread can be
@@ -58,15 +66,21 @@ boost::asio::awaitable<void> RendezvousAccess::look_up(
 }
 
 RendezvousAccess::RendezvousAccess(
-    boost::asio::io_context& io, const AgentConfig& config, std::string candidate, Hooks hooks)
+    boost::asio::io_context& io, const AgentConfig& config, Peers peers, Hooks hooks)
     : io_(io),
       config_(config),
-      hooks_(std::move(hooks)) {
+      peers_(std::move(peers)),
+      hooks_(std::move(hooks)),
+      voters_retry_(io) {
     if (config.secret) secrets_.emplace(*config.secret);
-    const auto& election = config_.rendezvous.election;
-    if (election)
-        election_ = std::make_unique<Election>(
-            io_, *election, config_.join.run_id, std::move(candidate), election_hooks());
+    if (!config_.rendezvous.has_outside_engine()) return;
+    const auto candidate = make_nonce(peers_.random).to_string();
+    election_ = std::make_unique<Election>(
+        io_,
+        Election::outside_engine(
+            io_, *config_.rendezvous.election, config_.join.run_id, candidate),
+        candidate,
+        election_hooks());
 }
 
 RendezvousAccess::~RendezvousAccess() {
@@ -79,11 +93,7 @@ RendezvousAccess::~RendezvousAccess() {
 
 void RendezvousAccess::connect(int link, bool may_host, Duration unanswered_for) {
     links_.emplace(link, nullptr);
-    if (election_) {
-        sought_ = link;
-        if (election_->is_leading()) return open(link, own_server_);
-        return election_->seek(unanswered_for == Duration{});
-    }
+    if (elects()) return seek(link, unanswered_for);
     if (server_) return open(link, own_server_);
     if (!may_host) return open(link, config_.rendezvous.endpoint);
     boost::asio::co_spawn(io_, attempt(link, unanswered_for), rethrow);
@@ -98,15 +108,24 @@ boost::asio::awaitable<void> RendezvousAccess::attempt(int link, Duration unansw
     facts.max_nodes = config_.join.nodes.max;
     facts.node_rank = config_.join.node_rank;
     const bool is_settled_without = plan.is_host || plan.endpoint.port == 0;
-    if (!is_settled_without) facts.resolved = co_await resolve();
+    if (!is_settled_without || plan.has_voters()) facts.resolved = co_await resolve();
     facts.own = server::interface_addresses();
     facts.unanswered_for = unanswered_for;
     if (!links_.contains(link)) co_return;
 
+    // The server must know its voter when it starts.
+    if (plan.has_voters() && voters_ == nullptr) {
+        const auto way = facts.resolved.empty() ? std::string{}
+                                                : own_address_towards(facts.resolved.front());
+        begin_voting(address_for_others(way.empty() ? "127.0.0.1" : way, facts.own));
+    }
     const auto hosting = settle(std::move(facts));
     if (const auto* refuse = std::get_if<server::Refuse>(&hosting)) {
         links_.erase(link);
         hooks_.on_event(Agent::ConnectRefused{refuse->reason});
+    } else if (server_ && voters_ != nullptr) {
+        voters_->create(make_nonce(peers_.random));
+        seek(link, unanswered_for);
     } else if (server_) {
         hooks_.on_event(Agent::HostingStarted{});
         open(link, own_server_);
@@ -192,6 +211,10 @@ std::optional<Failure> RendezvousAccess::host_at(
     options.listen.port = at_port;
     options.hosted_run_id = config_.join.run_id;
     options.is_elected = election_ != nullptr;
+    if (voters_ != nullptr) options.voter = voters_->own_voter();
+    options.on_change_voters = [this](const coordinator::ChangeVoters& change) {
+        boost::asio::post(io_, [this, change] { change_voters(change); });
+    };
     options.on_stepped_down = [this](const coordinator::SteppedDown& stepped_down) {
         boost::asio::post(io_, [this, stepped_down] {
             log::warning("rendezvous.stepped_down", {{"reason", stepped_down.reason}});
@@ -221,6 +244,7 @@ std::optional<Failure> RendezvousAccess::host_at(
     log::debug("rendezvous.hosted", {{"port", *port}, {"reason", listen.reason}});
     warn_of_no_secret(listen);
     server_ = std::move(server);
+    own_listen_ = listen.on;
     own_server_ = own_end(listen.on, *port);
     return std::nullopt;
 }
@@ -243,6 +267,20 @@ void RendezvousAccess::warn_of_no_secret(const server::Listen& listen) const {
 }
 
 // ---- election -----------------------------------------------------------------------------------
+
+/// Whether the election can find another server than the one at the endpoint. A single voter is the
+/// process that serves there: without it no leader can be found.
+bool RendezvousAccess::elects() const {
+    if (!election_ || voters_ == nullptr) return election_ != nullptr;
+    const auto known = voters_->known();
+    return known && (known->set.voters.size() > 1 || known->set.has(voters_->own_voter().nonce));
+}
+
+void RendezvousAccess::seek(int link, Duration unanswered_for) {
+    sought_ = link;
+    if (election_->is_leading()) return open(link, own_server_);
+    election_->seek(unanswered_for == Duration{});
+}
 
 Election::Hooks RendezvousAccess::election_hooks() {
     return {
@@ -267,6 +305,9 @@ Election::Hooks RendezvousAccess::election_hooks() {
 }
 
 Result<Endpoint> RendezvousAccess::open_candidate(const std::string& own_address) {
+    // Nodes that know the job by its endpoint could not find this node's server.
+    if (voters_ != nullptr && !server_ && !voters_->is_voter())
+        return Failure{system_code(EPERM), "this node does not vote, so it cannot lead"};
     const auto& given = config_.join.addr;
     const bool is_alone = config_.join.nodes.max == 1;
     const auto reached_at =
@@ -300,6 +341,69 @@ void RendezvousAccess::fail_sought(std::string reason) {
     });
 }
 
+// ---- voters -------------------------------------------------------------------------------------
+
+/// This process is a voter from here on, and asks the other ones.
+void RendezvousAccess::begin_voting(const std::string& own_address) {
+    const auto [nonce, peer_port] = peers_.own_voter();
+    // Its engine serves this process's votes until it is destroyed.
+    election_.reset();
+    auto engine = std::make_unique<VoterEngine>(
+        io_,
+        peers_.calls,
+        config_.join.run_id,
+        nonce,
+        VoterEngine::Place{config_.join.node.host, {own_address, peer_port}},
+        peers_.random);
+    voters_ = engine.get();
+    election_ = std::make_unique<Election>(
+        io_,
+        Election::Engine{std::move(engine), "the voters", limits::voted_ttl},
+        nonce.to_string(),
+        election_hooks());
+}
+
+/// A lost node joins under another nonce, and what it promised under the earlier one counts no
+/// more. The server has the nonce too.
+void RendezvousAccess::renew_voter() {
+    const auto address = voters_->local_address();
+    begin_voting(address);
+    fail_sought("this node has joined again");
+    if (!server_) return;
+    server_.reset();
+    auto on = own_listen_;
+    on.port = own_server_.port;
+    if (const auto failed = host({on, "this node has joined again"}))
+        log::warning("rendezvous.not_served", {{"reason", failed->describe()}});
+}
+
+/// From a leader, or from a server that does not lead any more.
+void RendezvousAccess::know(const control::Voters& voters) {
+    if (voters_ == nullptr) return;
+    const bool is_new_node = voters_->own_voter().nonce != peers_.own_voter().first;
+    if (is_new_node && !election_->is_leading()) renew_voter();
+    voters_->known(voters);
+    if (server_) server_->voters_changed(config_.join.run_id, voters);
+}
+
+/// The coordinator waits for the answer, so this is tried as long as this server leads.
+void RendezvousAccess::change_voters(const coordinator::ChangeVoters& change) {
+    if (!election_->is_leading() || election_->epoch() != change.epoch) return;
+    voters_->change_voters(
+        change.epoch, change.voters, [this, change](Result<control::Voters> changed) {
+            if (changed) {
+                log::info("rendezvous.voters", {{"voters", addresses_of(changed->set)}});
+                return server_->voters_changed(change.run_id, std::move(*changed));
+            }
+            log::debug(
+                "rendezvous.voters_not_changed", {{"reason", changed.error().describe()}});
+            voters_retry_.expires_after(limits::voters_retry);
+            voters_retry_.async_wait([this, change](const error_code& ec) {
+                if (!ec) change_voters(change);
+            });
+        });
+}
+
 void RendezvousAccess::release(bool is_job_over) {
     if (!election_) return boost::asio::post(io_, [this] { hooks_.on_released(); });
     if (!election_->is_leading()) return election_->leave(is_job_over);
@@ -316,6 +420,7 @@ void RendezvousAccess::open(int link, Endpoint endpoint) {
         hooks_.on_event(Agent::LinkOpened{link, opened.socket_addr, opened.version});
     };
     hooks.on_message = [this, link](control::ServerMessage message) {
+        if (const auto* voters = std::get_if<control::Voters>(&message)) know(*voters);
         hooks_.on_event(Agent::Received{link, std::move(message)});
     };
     hooks.on_closed = [this, link](client::CoordinatorClient::Closed closed) {

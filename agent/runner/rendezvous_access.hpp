@@ -3,7 +3,10 @@
 
 #include "agent/agent_config.hpp"
 #include "agent/runner/election.hpp"
+#include "agent/runner/peer_calls.hpp"
+#include "agent/runner/voter_engine.hpp"
 #include "agent/supervise/agent.hpp"
+#include "rendezvous/base/random.hpp"
 #include "rendezvous/client/coordinator_client.hpp"
 #include "rendezvous/server/placement.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
@@ -11,6 +14,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -18,13 +22,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace ddprun::agent {
 
 /// This node's connection to the rendezvous server. Until a server has answered, each attempt
 /// decides which node hosts the server. If this node does, it starts the server and connects to it
-/// over the loopback interface. With an election no node is special: the election decides which
-/// server leads, and this node's server is a candidate if there is no leader.
+/// over the loopback interface. With an election by an engine no node is special: the election
+/// decides which server leads, and this node's server is a candidate if there is no leader. With an
+/// election by the job's own nodes the first leader is placed, and the voters of the first round
+/// elect the later ones.
 ///
 /// Lives on the agent's thread; a hosted server has its own threads.
 class RendezvousAccess {
@@ -42,9 +49,16 @@ public:
         server::AskStores ask_stores;
     };
 
-    /// `candidate` is the name of this process in an election.
+    /// With voters: how this process votes and asks others for their votes.
+    struct Peers {
+        PeerCalls& calls;
+        Random& random;
+        /// The nonce of this node, which a lost node changes, and the port of `calls`.
+        std::function<std::pair<Nonce, std::uint16_t>()> own_voter;
+    };
+
     RendezvousAccess(
-        boost::asio::io_context& io, const AgentConfig& config, std::string candidate, Hooks hooks);
+        boost::asio::io_context& io, const AgentConfig& config, Peers peers, Hooks hooks);
     ~RendezvousAccess();
     RendezvousAccess(const RendezvousAccess&) = delete;
     RendezvousAccess& operator=(const RendezvousAccess&) = delete;
@@ -80,23 +94,35 @@ private:
     std::optional<Failure> host_at(std::uint16_t port, const server::Listen& listen);
     void warn_of_no_secret(const server::Listen& listen) const;
     void open(int link, Endpoint endpoint);
+    void seek(int link, Duration unanswered_for);
+    bool elects() const;
     Election::Hooks election_hooks();
     Result<Endpoint> open_candidate(const std::string& own_address);
     void open_sought(Endpoint leader);
     void fail_sought(std::string reason);
+    void begin_voting(const std::string& own_address);
+    void renew_voter();
+    void know(const control::Voters& voters);
+    void change_voters(const coordinator::ChangeVoters& change);
 
     boost::asio::io_context& io_;
     const AgentConfig& config_;
+    Peers peers_;
     Hooks hooks_;
     /// The secrets that this node proves to have.
     std::optional<tls::Secrets> secrets_;
     std::unique_ptr<Election> election_;
+    /// The engine of `election_` where nodes vote; null: others keep the record, or there is no
+    /// election.
+    VoterEngine* voters_ = nullptr;
+    boost::asio::steady_timer voters_retry_;
     /// The link whose attempt waits for the election.
     int sought_ = 0;
     /// Set while this node waits for its server to step down before the node leaves; true: the job
     /// is over.
     std::optional<bool> leaving_;
     std::unique_ptr<server::RendezvousServer> server_;
+    server::ListenOn own_listen_;
     Endpoint own_server_;
     Endpoint last_server_;
     /// The process that holds the endpoint's port, read when the port was first found taken.

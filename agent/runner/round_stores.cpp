@@ -38,9 +38,9 @@ std::string own_listen_host(const AgentConfig& config, const std::vector<std::st
     // With --local-addr all callers use that address.
     if (const auto& addr = config.join.addr; !addr.empty())
         return std::find(own.begin(), own.end(), addr) == own.end() ? "" : addr;
-    // With an election, the endpoint is a server or proxy of the engine. Even if that is on this
-    // machine, other nodes may be elsewhere.
-    if (config.rendezvous.election && config.join.nodes.max > 1) return "";
+    // The endpoint of an engine is a server or proxy of it. Even if that is on this machine, other
+    // nodes may be elsewhere.
+    if (config.rendezvous.has_outside_engine() && config.join.nodes.max > 1) return "";
     const auto& server_host = config.rendezvous.endpoint.host;
     // The resolver may return an address of each family; 127.0.0.1 comes first.
     if (server_host == "localhost") return "127.0.0.1";

@@ -69,6 +69,11 @@ void VoterEngine::known(control::Voters voters) {
     driver_.post(Requests::Known{std::move(voters)});
 }
 
+bool VoterEngine::is_voter() const {
+    const auto voters = known();
+    return voters && voters->set.has(process_);
+}
+
 void VoterEngine::change_voters(
     std::uint64_t epoch, std::vector<voters::VoterPlace> voters, OnChanged on_changed) {
     on_changes_.emplace(++last_request_, std::move(on_changed));

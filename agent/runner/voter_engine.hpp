@@ -65,6 +65,8 @@ public:
     void change_voters(
         std::uint64_t epoch, std::vector<voters::VoterPlace> voters, OnChanged on_changed);
 
+    /// Whether this process votes, as far as it knows.
+    bool is_voter() const;
     /// This process as a voter.
     voters::VoterPlace own_voter() const { return {place_.peer.to_string(), process_}; }
 

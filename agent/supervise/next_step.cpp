@@ -35,10 +35,15 @@ std::string engine_options(const witness::kubernetes::LeasePlace& place, bool) {
     return " --rdzv-backend=k8s --rdzv-endpoint=" + describe(place);
 }
 
-std::string election_options(const ElectionPlan& election) {
+std::string election_options(const ElectionPlan& election, const Endpoint& endpoint) {
     const bool is_encrypted = election.access.credentials.has_value();
     auto text = std::visit(
-        [&](const auto& engine) { return engine_options(engine, is_encrypted); }, election.engine);
+        Overloaded{
+            [&](const VotersPlan&) {
+                return " --rdzv-endpoint=" + endpoint.to_string() + " --rdzv-standby=auto";
+            },
+            [&](const auto& engine) { return engine_options(engine, is_encrypted); }},
+        election.engine);
     if (!election.conf.empty()) text += " --rdzv-conf=" + shell_word(election.conf);
     return text;
 }
@@ -63,7 +68,8 @@ std::string command(const AgentConfig& config) {
         text += " --node-rank=RANK --master-addr=" + endpoint.host +
                 " --master-port=" + std::to_string(endpoint.port);
     else
-        text += election ? election_options(*election) : " --rdzv-endpoint=" + endpoint.to_string();
+        text += election ? election_options(*election, endpoint)
+                         : " --rdzv-endpoint=" + endpoint.to_string();
     if (run_id != default_run_id) text += " --rdzv-id=" + shell_word(run_id);
     return text + secret_option(config.secret) + " ...";
 }
@@ -108,7 +114,7 @@ std::string next_step_after(control::ConnectError error, const AgentConfig& conf
     const auto& endpoint = config.rendezvous.endpoint;
     const auto& host = endpoint.host;
     if (auto step = next_step::about_secret(error); !step.empty()) return step;
-    if (config.rendezvous.election)
+    if (config.rendezvous.has_outside_engine())
         return next_step::election_advice(*config.rendezvous.election, endpoint);
     switch (error) {
         case ConnectError::unresolved: return "check the name " + host + " in the endpoint";

@@ -179,9 +179,10 @@ std::string explain(
     page.row(
         "rendezvous",
         spec.is_static,
-        spec.election.value    ? by_engine(*spec.election.value, "etcd", "k8s")
+        spec.election.value    ? by_engine(*spec.election.value, "etcd", "k8s", "c10d")
         : spec.is_static.value ? "static"
                                : "c10d");
+    page.row("standby", spec.failover, std::string{control::name_of(spec.failover.value)});
     const auto& restarts = spec.restarts;
     page.row("restart delay", restarts.delay, describe(restarts.delay.value));
     page.row(

@@ -107,6 +107,12 @@ constexpr std::array all_rows{
         rendezvous,
         "static: fixed places by --node-rank; c10d: nodes come and go; etcd, k8s: no node is "
         "special (default: what the other options ask for)"},
+    own(
+        {"rdzv-standby",
+         "auto|off",
+         rendezvous,
+         "auto: from three nodes on, if MIN of --nnodes is more than half of MAX, the nodes elect "
+         "another one when the node that serves is gone (default off)"}),
     OptionRow{"rdzv-id", "ID", rendezvous, "name of the job, the same on all nodes"},
     OptionRow{
         "rdzv-conf",

@@ -2,6 +2,7 @@
 #include "agent/workers/bootstrap.hpp"
 #include "launcher/resolve/job_spec.hpp"
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/machine.hpp"
 
 #include <algorithm>
 #include <variant>
@@ -10,9 +11,14 @@ namespace ddprun::launcher {
 namespace {
 
 Duration shortest_lease(const agent::ElectionPlan& election) {
-    const bool is_by_kubernetes =
-        std::holds_alternative<witness::kubernetes::LeasePlace>(election.engine);
-    return is_by_kubernetes ? limits::shortest_lease_by_kubernetes : limits::shortest_elected_lease;
+    return std::visit(
+        Overloaded{
+            [](const agent::EtcdPlan&) { return limits::shortest_elected_lease; },
+            [](const witness::kubernetes::LeasePlace&) {
+                return limits::shortest_lease_by_kubernetes;
+            },
+            [](const agent::VotersPlan&) { return limits::shortest_voted_lease; }},
+        election.engine);
 }
 
 control::Join to_join(const JobSpec& spec) {
@@ -36,6 +42,7 @@ control::Join to_join(const JobSpec& spec) {
     join.settings.late_nodes = spec.late_nodes.value;
     join.settings.hang_after = spec.hang_after.value;
     join.settings.on_hang = spec.on_hang.value;
+    join.settings.failover = spec.failover.value;
     if (!spec.health_check.value.empty()) join.settings.health_timeout = spec.health_timeout.value;
     join.settings.max_losses = spec.max_losses.value;
     join.settings.restart = to_policy(spec.restarts);

@@ -118,6 +118,8 @@ struct JobSpec {
     /// Nodes elect the server among themselves; `endpoint` is the first member of etcd, or the API
     /// server of Kubernetes.
     From<std::optional<agent::ElectionPlan>> election;
+    /// Whether the nodes elect another server when the first one is gone.
+    From<control::Failover> failover;
     EtcdAccessChoice etcd_access;
     /// The folder of the pod's service account, for an election by a Lease.
     std::string service_account;

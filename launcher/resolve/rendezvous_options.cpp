@@ -492,6 +492,36 @@ Result<> choose_rendezvous(Resolving& job) {
         "one of them");
 }
 
+/// Why the nodes of this job elect no other server; empty: they do.
+std::string reason_for_no_failover(const JobSpec& spec) {
+    const auto& nodes = spec.nodes.value;
+    const auto& host = spec.endpoint.value.host;
+    if (spec.election.value) return "the nodes elect the server by an engine";
+    if (spec.is_static.value) return "node 0 serves, with static rendezvous";
+    if (host == "localhost" || is_loopback(host)) return "all nodes are on this machine";
+    if (nodes.max < 3) return "fewer than 3 nodes have no majority without one of them";
+    // Otherwise both parts of a cut network could run the job.
+    if (2 * nodes.min <= nodes.max) return "MIN of --nnodes is at most half of MAX";
+    return {};
+}
+
+/// Requires: the endpoint is resolved.
+Result<> choose_failover(Resolving& job) {
+    using control::Failover;
+    auto& spec = job.spec;
+    const auto given = given_or(job.options, "rdzv-standby", "off");
+    spec.failover = {Failover::off, given.origin};
+    if (given.text == "off") return {};
+    if (given.text != "auto") return usage(given.origin, given.text, "accepted are auto and off");
+    if (const auto why = reason_for_no_failover(spec); !why.empty()) {
+        spec.failover.origin += ", but " + why;
+        return {};
+    }
+    spec.failover.value = Failover::nodes;
+    spec.election = {agent::ElectionPlan{agent::VotersPlan{}}, given.origin};
+    return {};
+}
+
 Result<> name_job(Resolving& job) {
     auto& spec = job.spec;
     const bool is_own = spec.endpoint.value.port == no_port;
@@ -563,6 +593,7 @@ Result<> resolve_nodes(Resolving& job) {
 Result<> resolve_rendezvous(Resolving& job) {
     if (auto read = read_node_rank(job); !read) return read.error();
     if (auto chosen = choose_rendezvous(job); !chosen) return chosen.error();
+    if (auto chosen = choose_failover(job); !chosen) return chosen.error();
     return name_job(job);
 }
 

@@ -518,6 +518,11 @@ inline constexpr std::size_t max_etcd_members = 16;
 /// How jobs of one name have ended, as an elected server stores it: 24 KiB in base64, so that a
 /// Lease with it and with what Kubernetes adds is within `max_http_answer_bytes`.
 inline constexpr std::size_t max_end_record_bytes = 18 * 1024;
+/// The same for election by the job's own nodes, whose answers take a round trip between them.
+inline constexpr Duration voted_ttl = 4s;
+inline constexpr Duration shortest_voted_lease = 12s;
+/// How long after a failure the leader tries again to change the voters.
+inline constexpr Duration voters_retry = 1s;
 /// Election by the job's own nodes: the processes that vote about one job, the jobs about which one
 /// process votes, the highest number of an epoch, a ballot or a change of the voters (a double has
 /// it exactly, as other readers of JSON need), one line of the protocol, and the time for one

@@ -74,6 +74,7 @@ void fields(Io& io, Like<Io, Settings>& settings) {
     io.optional("store_access", settings.store_access);
     io.optional("hang_after", settings.hang_after);
     io.optional("on_hang", settings.on_hang);
+    io.optional("failover", settings.failover);
     io.optional("health_timeout", settings.health_timeout);
     io("restart_delay", settings.restart.shortest_delay);
     io("longest_restart_delay", settings.restart.longest_delay);

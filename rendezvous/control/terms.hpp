@@ -78,6 +78,10 @@ struct RestartPolicy {
 /// The reaction when no rank of a round makes progress any more.
 enum class OnHang : std::uint8_t { report, restart };
 
+/// What follows when the host of the rendezvous server is gone: the job ends, or its nodes elect
+/// another server.
+enum class Failover : std::uint8_t { off, nodes };
+
 /// Time limits and policy on which all members of a job must agree.
 struct Settings {
     Duration join_timeout = std::chrono::seconds{600};
@@ -96,6 +100,7 @@ struct Settings {
     /// The time without progress of any rank that counts as a hang; none: hangs are not detected.
     std::optional<Duration> hang_after;
     OnHang on_hang = OnHang::report;
+    Failover failover = Failover::off;
     /// How long a node's health check may take before the node is ready again; none: nodes make no
     /// check.
     std::optional<Duration> health_timeout;

@@ -452,6 +452,14 @@ std::string_view name_of(OnHang what) {
     return {};
 }
 
+std::string_view name_of(Failover failover) {
+    switch (failover) {
+        case Failover::off: return "off";
+        case Failover::nodes: return "nodes";
+    }
+    return {};
+}
+
 std::string_view name_of(SaveState state) {
     switch (state) {
         case SaveState::proposed: return "proposed";

@@ -4,6 +4,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/control/versions.hpp"
 #include "rendezvous/coordinator/rank_order.hpp"
 
 #include <signal.h>
@@ -72,7 +73,8 @@ void Coordinator::dispatch(Event& event, Instant now, std::vector<Effect>& out) 
             [&](VotersChanged& changed) {
                 // A server whose nodes vote has no tenants.
                 const auto job = newest_.find({{}, changed.run_id});
-                if (job != newest_.end()) pass(job->second, std::move(changed.voters), now, out);
+                if (job != newest_.end()) pass(job->second, changed.voters, now, out);
+                voters_ = std::move(changed);
             },
             [&](Deposed& deposed) {
                 if (leadership_.ends_at()) step_down(std::move(deposed.reason), 0, out);
@@ -151,8 +153,12 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
 
 /// The election may name another server now. A node with workers queries it again at once, as its
 /// connection is closed.
-void Coordinator::turn_elsewhere(const Received& received, std::vector<Effect>& out) {
+void Coordinator::turn_elsewhere(const Received& received, std::vector<Effect>& out) const {
     const std::string reason = "this server does not lead the job";
+    const auto* greeting = coordinating::greeting_in(received.message);
+    if (greeting != nullptr && voters_ && greeting->run_id == voters_->run_id &&
+        control::common_version(greeting->versions) >= control::voters_since)
+        out.push_back(Send{received.connection, voters_->voters});
     if (std::holds_alternative<control::Join>(received.message))
         return refuse(received.connection, {reason, coordinating::retry_elsewhere}, out);
     if (std::holds_alternative<control::JobCommand>(received.message))

@@ -67,7 +67,7 @@ public:
         std::uint64_t number;
     };
     /// The record of this job's leader has these voters, after `ChangeVoters` or otherwise. Also
-    /// between the two steps of a change.
+    /// between the two steps of a change, and while this server does not lead.
     struct VotersChanged {
         std::string run_id;
         control::Voters voters;
@@ -159,7 +159,7 @@ private:
     void dispatch(Event& event, Instant now, std::vector<Effect>& out);
     void step_down(std::string reason, std::uint64_t known_epoch, std::vector<Effect>& out);
     std::string reason_to_wait(const control::Join& join, Instant now) const;
-    static void turn_elsewhere(const Received& received, std::vector<Effect>& out);
+    void turn_elsewhere(const Received& received, std::vector<Effect>& out) const;
     void on_received(Received received, Instant now, std::vector<Effect>& out);
     void on_join(Peer& peer, control::Join join, Instant now, std::vector<Effect>& out);
     void on_resume(Peer& peer, control::Resume resume, Instant now, std::vector<Effect>& out);
@@ -223,6 +223,9 @@ private:
     std::set<std::pair<Instant, JobId>> deadlines_;
     std::map<JobId, Instant> deadline_of_;
     std::optional<Interrupted> interrupted_;
+    /// For nodes that ask while this server does not lead: the voters can name the leader. None: no
+    /// nodes vote, or they are not known.
+    std::optional<VotersChanged> voters_;
     /// The ends of jobs under this server and earlier leaders.
     EndRecord ends_;
     /// Jobs whose end is not recorded yet, by the number of the `Record`.

@@ -307,8 +307,7 @@ void ControlServer::perform(Machine::Effect& effect) {
                      {"reason", commanded.text}});
             },
             [&](const Machine::Record& record) { hooks_.on_record(record); },
-            // In no program do nodes vote yet.
-            [](const Machine::ChangeVoters&) {},
+            [&](const Machine::ChangeVoters& change) { hooks_.on_change_voters(change); },
             [&](const Machine::SteppedDown& stepped_down) { hooks_.on_stepped_down(stepped_down); },
             // Not logged here: the driver logs every effect at level debug, which is enough for
             // this one.

@@ -43,6 +43,8 @@ public:
         std::function<void(const coordinator::SteppedDown&)> on_stepped_down = {};
         /// A job has ended under an elected server. Answered by `recorded`.
         std::function<void(const coordinator::Record&)> on_record = {};
+        /// The job should have other voters. Answered by `voters_changed`.
+        std::function<void(const coordinator::ChangeVoters&)> on_change_voters = {};
     };
 
     ControlServer(
@@ -68,6 +70,9 @@ public:
     }
     void recorded(std::uint64_t number) { post(Machine::Recorded{number}); }
     void depose(std::string reason) { post(Machine::Deposed{std::move(reason)}); }
+    void voters_changed(coordinator::Coordinator::VotersChanged changed) {
+        post(std::move(changed));
+    }
     /// The leadership for the page of an elected server; none: it does not lead.
     std::optional<coordinator::LeaderStatus> leader() const {
         return driver_->machine().leader(now());

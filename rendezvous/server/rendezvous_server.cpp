@@ -65,6 +65,7 @@ public:
     void lead(coordinator::Led led);
     void recorded(std::uint64_t number);
     void depose(std::string reason);
+    void voters_changed(coordinator::Coordinator::VotersChanged changed);
     void report_if_idle();
     void drain();
 
@@ -140,13 +141,17 @@ RendezvousServer::Core::Core(Options options)
     : options_(std::move(options)),
       control_(
           io_,
-          {options_.hosted_run_id, options_.is_elected},
+          {options_.hosted_run_id,
+           options_.is_elected,
+           limits::max_nodes_per_tenant,
+           options_.voter},
           options_.handshake_timeout,
           {options_.on_idle,
            [this](const std::string& peer, const std::string& reason) { reject(peer, reason); },
            [this] { begin_round(); },
            options_.on_stepped_down,
-           options_.on_record},
+           options_.on_record,
+           options_.on_change_voters},
           limits::max_control_bytes,
           std::move(options_.secrets)),
       pages_(
@@ -286,6 +291,12 @@ void RendezvousServer::Core::recorded(std::uint64_t number) {
 
 void RendezvousServer::Core::depose(std::string reason) {
     boost::asio::post(io_, [this, reason = std::move(reason)] { control_.depose(reason); });
+}
+
+void RendezvousServer::Core::voters_changed(coordinator::Coordinator::VotersChanged changed) {
+    boost::asio::post(io_, [this, changed = std::move(changed)]() mutable {
+        control_.voters_changed(std::move(changed));
+    });
 }
 
 void RendezvousServer::Core::report_if_idle() {
@@ -500,6 +511,10 @@ void RendezvousServer::recorded(std::uint64_t number) {
 
 void RendezvousServer::depose(std::string reason) {
     if (core_) core_->depose(std::move(reason));
+}
+
+void RendezvousServer::voters_changed(std::string run_id, control::Voters voters) {
+    if (core_) core_->voters_changed({std::move(run_id), std::move(voters)});
 }
 
 void RendezvousServer::report_if_idle() {

@@ -42,6 +42,12 @@ public:
         /// A job has ended under an elected server. Called on the server's thread, and answered by
         /// `recorded`.
         std::function<void(const coordinator::Record&)> on_record = {};
+        /// This process as a voter, where the nodes of the job vote about its leader; none: they do
+        /// not.
+        std::optional<control::VoterPlace> voter = std::nullopt;
+        /// The job should have other voters. Called on the server's thread, and answered by
+        /// `voters_changed`.
+        std::function<void(const coordinator::ChangeVoters&)> on_change_voters = {};
         /// The shared c10d store is emptied at each new round of the job, because with static
         /// rendezvous it is the workers' store. Otherwise it serves every client and keeps its
         /// content.
@@ -95,6 +101,8 @@ public:
     /// Makes the server forget its jobs and close every connection (`on_stepped_down`), if it
     /// leads.
     void depose(std::string reason);
+    /// These nodes vote about the leader of the job.
+    void voters_changed(std::string run_id, control::Voters voters);
 
     /// `on_idle` reports only changes. This requests another call if there is no job now, perhaps
     /// because there never was one.

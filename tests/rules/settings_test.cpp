@@ -28,6 +28,7 @@ const std::map<std::string, std::vector<std::string>> words{
     {"store_access", {"--store-access=direct"}},
     {"hang_after", {"--hang-after=17"}},
     {"on_hang", {"--hang-after=17", "--on-hang=restart"}},
+    {"failover", {"--nnodes=3", "--rdzv-standby=auto"}},
     {"health_timeout", {"--health-check=true", "--health-timeout=17"}},
     {"restart_delay", {"--restart-delay=7"}},
     {"longest_restart_delay", {"--restart-delay=1:7"}},

@@ -58,6 +58,7 @@ inline Join a_join() {
     join.settings.store_access = StoreAccess::members;
     join.settings.hang_after = std::chrono::seconds{60};
     join.settings.on_hang = OnHang::restart;
+    join.settings.failover = Failover::nodes;
     join.settings.health_timeout = std::chrono::seconds{45};
     join.settings.replacement_timeout = std::chrono::seconds{90};
     join.settings.grace = std::chrono::milliseconds{300};
