@@ -8,6 +8,7 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/random.hpp"
 #include "rendezvous/base/version.hpp"
+#include "rendezvous/control/versions.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/interfaces.hpp"
 
@@ -71,7 +72,8 @@ RendezvousAccess::RendezvousAccess(
       config_(config),
       peers_(std::move(peers)),
       hooks_(std::move(hooks)),
-      voters_retry_(io) {
+      voters_retry_(io),
+      claim_again_(io) {
     if (config.secret) secrets_.emplace(*config.secret);
     if (!config_.rendezvous.has_outside_engine()) return;
     const auto candidate = make_nonce(peers_.random).to_string();
@@ -124,6 +126,7 @@ boost::asio::awaitable<void> RendezvousAccess::attempt(int link, Duration unansw
         links_.erase(link);
         hooks_.on_event(Agent::ConnectRefused{refuse->reason});
     } else if (server_ && voters_ != nullptr) {
+        serves_endpoint_ = true;
         voters_->create(make_nonce(peers_.random));
         seek(link, unanswered_for);
     } else if (server_) {
@@ -217,7 +220,13 @@ std::optional<Failure> RendezvousAccess::host_at(
     };
     options.on_stepped_down = [this](const coordinator::SteppedDown& stepped_down) {
         boost::asio::post(io_, [this, stepped_down] {
-            log::warning("rendezvous.stepped_down", {{"reason", stepped_down.reason}});
+            // A node that leaves an ended job has just led until its end.
+            const bool is_expected = leaving_ && *leaving_;
+            log::write(
+                is_expected ? log::Level::debug : log::Level::warning,
+                "rendezvous.stepped_down",
+                {{"reason", stepped_down.reason}});
+            if (stepped_down.claimed) return follow(*stepped_down.claimed);
             // If a job has begun meanwhile, its keys are still needed.
             if (leaving_) return election_->leave(*leaving_ && stepped_down.is_idle);
             election_->step_down(stepped_down.epoch, stepped_down.known_epoch);
@@ -295,6 +304,7 @@ Election::Hooks RendezvousAccess::election_hooks() {
                  elected.ends,
                  election_->own_endpoint()});
             open_sought(own_server_);
+            claim_endpoint();
         },
         [this](std::uint64_t epoch, Instant until) {
             server_->lead({epoch, until});
@@ -404,6 +414,37 @@ void RendezvousAccess::change_voters(const coordinator::ChangeVoters& change) {
         });
 }
 
+/// This process is the only voter of its own record, in which no round was begun: the job has
+/// another one.
+void RendezvousAccess::follow(const control::Voters& voters) {
+    const auto address = voters_->local_address();
+    begin_voting(address);
+    fail_sought("the job has another leader");
+    know(voters);
+}
+
+/// Nodes that start know the job by the endpoint of the command line. A `ddprun` that is started
+/// there would begin the job again, and these nodes would join it.
+void RendezvousAccess::claim_endpoint() {
+    if (voters_ == nullptr || serves_endpoint_ || !election_->is_leading())
+        return claiming_.reset();
+    client::CoordinatorClient::Hooks hooks;
+    hooks.on_opened = [this](const client::CoordinatorClient::Opened& opened) {
+        const auto known = voters_->known();
+        if (opened.version >= control::voters_since && known && known->set.voters.size() > 1)
+            claiming_->send(control::Claim{config_.join.run_id, *known});
+    };
+    // Most often no process is there, and what it answers does not matter.
+    hooks.on_connected = [](int) {};
+    hooks.on_message = [](const control::ServerMessage&) {};
+    hooks.on_closed = [](const client::CoordinatorClient::Closed&) {};
+    claiming_ = make_client(config_.rendezvous.endpoint, std::move(hooks));
+    claim_again_.expires_after(limits::claim_interval);
+    claim_again_.async_wait([this](const error_code& ec) {
+        if (!ec) claim_endpoint();
+    });
+}
+
 void RendezvousAccess::release(bool is_job_over) {
     if (!election_) return boost::asio::post(io_, [this] { hooks_.on_released(); });
     if (!election_->is_leading()) return election_->leave(is_job_over);
@@ -427,13 +468,18 @@ void RendezvousAccess::open(int link, Endpoint endpoint) {
         links_.erase(link);
         hooks_.on_event(Agent::LinkClosed{link, closed.error, std::move(closed.reason)});
     };
+    links_[link] = make_client(std::move(endpoint), std::move(hooks));
+}
+
+std::unique_ptr<client::CoordinatorClient> RendezvousAccess::make_client(
+    Endpoint endpoint, client::CoordinatorClient::Hooks hooks) {
     std::optional<client::CoordinatorClient::Security> security;
     if (secrets_) security = {secrets_->control_key(), secrets_->name()};
     // The timeout starts when TCP is connected. A server with thousands of pending handshakes needs
     // seconds for them, and a new attempt would add to its load.
     const auto greeting_timeout =
         security ? limits::handshake_timeout : limits::connect_attempt_timeout;
-    links_[link] = std::make_unique<client::CoordinatorClient>(
+    return std::make_unique<client::CoordinatorClient>(
         io_, std::move(endpoint), std::move(hooks), greeting_timeout, std::move(security));
 }
 

@@ -94,6 +94,8 @@ private:
     std::optional<Failure> host_at(std::uint16_t port, const server::Listen& listen);
     void warn_of_no_secret(const server::Listen& listen) const;
     void open(int link, Endpoint endpoint);
+    std::unique_ptr<client::CoordinatorClient> make_client(
+        Endpoint endpoint, client::CoordinatorClient::Hooks hooks);
     void seek(int link, Duration unanswered_for);
     bool elects() const;
     Election::Hooks election_hooks();
@@ -104,6 +106,8 @@ private:
     void renew_voter();
     void know(const control::Voters& voters);
     void change_voters(const coordinator::ChangeVoters& change);
+    void follow(const control::Voters& voters);
+    void claim_endpoint();
 
     boost::asio::io_context& io_;
     const AgentConfig& config_;
@@ -116,6 +120,10 @@ private:
     /// election.
     VoterEngine* voters_ = nullptr;
     boost::asio::steady_timer voters_retry_;
+    /// This node's server is at the endpoint of the command line.
+    bool serves_endpoint_ = false;
+    boost::asio::steady_timer claim_again_;
+    std::unique_ptr<client::CoordinatorClient> claiming_;
     /// The link whose attempt waits for the election.
     int sought_ = 0;
     /// Set while this node waits for its server to step down before the node leaves; true: the job

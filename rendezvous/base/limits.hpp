@@ -521,6 +521,9 @@ inline constexpr std::size_t max_end_record_bytes = 18 * 1024;
 /// The same for election by the job's own nodes, whose answers take a round trip between them.
 inline constexpr Duration voted_ttl = 4s;
 inline constexpr Duration shortest_voted_lease = 12s;
+/// How often an elected leader claims the endpoint of the command line, where the job's first
+/// server may be started again.
+inline constexpr Duration claim_interval = 2s;
 /// How long after a failure the leader tries again to change the voters.
 inline constexpr Duration voters_retry = 1s;
 /// Election by the job's own nodes: the processes that vote about one job, the jobs about which one

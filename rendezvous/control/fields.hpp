@@ -275,15 +275,6 @@ void fields(Io& io, Like<Io, Drained>& drained) {
 }
 
 template <>
-inline constexpr std::string_view type_name<Voters> = "voters";
-template <class Io>
-void fields(Io& io, Like<Io, Voters>& voters) {
-    io("lineage", voters.lineage);
-    io("ballot", voters.ballot);
-    io("set", voters.set);
-}
-
-template <>
 inline constexpr std::string_view type_name<Assignment> = "assignment";
 template <class Io>
 void fields(Io& io, Like<Io, Assignment>& assignment) {
@@ -366,6 +357,23 @@ void fields(Io& io, Like<Io, Heartbeat>& heartbeat) {
     io.optional("clients", heartbeat.clients);
     io.optional("progress", heartbeat.progress);
     io.optional("sites", heartbeat.sites);
+}
+
+template <>
+inline constexpr std::string_view type_name<Voters> = "voters";
+template <class Io>
+void fields(Io& io, Like<Io, Voters>& voters) {
+    io("lineage", voters.lineage);
+    io("ballot", voters.ballot);
+    io("set", voters.set);
+}
+
+template <>
+inline constexpr std::string_view type_name<Claim> = "claim";
+template <class Io>
+void fields(Io& io, Like<Io, Claim>& claim) {
+    io("run_id", claim.run_id, not_empty);
+    io("voters", claim.voters);
 }
 
 template <>

@@ -384,6 +384,27 @@ struct Resize {
     bool operator==(const Resize&) const = default;
 };
 
+/// Which processes vote about the leader of the job, as far as the server knows.
+struct Voters {
+    /// Of the record that has the voters: another one is another register (rendezvous/voters/).
+    Nonce lineage;
+    /// In which the record was written. Of two messages about one lineage the one with the higher
+    /// ballot is newer.
+    Ballot ballot = {};
+    VoterSet set = {};
+
+    bool operator==(const Voters&) const = default;
+};
+
+/// The sender leads the job, elected by these voters: a server that has just begun the job at the
+/// endpoint of the command line follows it. The only message of its connection.
+struct Claim {
+    std::string run_id;
+    Voters voters;
+
+    bool operator==(const Claim&) const = default;
+};
+
 using AgentMessage = std::variant<
     Join,
     Resume,
@@ -400,7 +421,8 @@ using AgentMessage = std::variant<
     Undrain,
     Resize,
     WorkerAnswer,
-    JobCommand>;
+    JobCommand,
+    Claim>;
 
 // ---- server to agent ----------------------------------------------------------------------------
 
@@ -449,18 +471,6 @@ struct Lost {
     std::string reason;
 
     bool operator==(const Lost&) const = default;
-};
-
-/// Which processes vote about the leader of the job, as far as the server knows.
-struct Voters {
-    /// Of the record that has the voters: another one is another register (rendezvous/voters/).
-    Nonce lineage;
-    /// In which the record was written. Of two messages about one lineage the one with the higher
-    /// ballot is newer.
-    Ballot ballot = {};
-    VoterSet set = {};
-
-    bool operator==(const Voters&) const = default;
 };
 
 struct Stop {

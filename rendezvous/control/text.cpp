@@ -158,6 +158,9 @@ std::string describe(const AgentMessage& message) {
                        " \"" + answer.text + "\"";
             },
             [](const JobCommand& command) { return describe(command); },
+            [](const Claim& claim) {
+                return "job=" + claim.run_id + ' ' + describe_voters(claim.voters);
+            },
         },
         message);
     return std::string{type_of(message)} + " " + rest;

@@ -86,10 +86,14 @@ void Coordinator::dispatch(Event& event, Instant now, std::vector<Effect>& out) 
 
 /// The nodes find the next leader and report to it, as after a restart of the server.
 void Coordinator::step_down(
-    std::string reason, std::uint64_t known_epoch, std::vector<Effect>& out) {
+    std::string reason,
+    std::uint64_t known_epoch,
+    std::vector<Effect>& out,
+    std::optional<control::Voters> claimed) {
     for (const auto& [id, peer] : peers_)
         out.push_back(Close{id, "this server leads no more: " + reason});
-    out.push_back(SteppedDown{std::move(reason), leadership_.epoch(), known_epoch, is_idle()});
+    out.push_back(SteppedDown{
+        std::move(reason), leadership_.epoch(), known_epoch, is_idle(), std::move(claimed)});
     leadership_.end();
     peers_.clear();
     jobs_.clear();
@@ -115,6 +119,8 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
     auto& peer = found->second;
     const bool is_known = peer.job.has_value();
     if (!leadership_.may_act(now)) return turn_elsewhere(received, out);
+    if (auto* claim = std::get_if<control::Claim>(&received.message))
+        return on_claim(received.connection, std::move(*claim), out);
     if (options_.is_elected) {
         const auto* greeting = coordinating::greeting_in(received.message);
         // The greeting is for the server of another job, which used this port before and is still
@@ -168,6 +174,18 @@ void Coordinator::turn_elsewhere(const Received& received, std::vector<Effect>& 
                 control::JobCommandAnswer::Outcome::not_possible,
                 reason + " now: give the address of the node that does"}});
     out.push_back(Close{received.connection, reason});
+}
+
+/// This process was started at the endpoint of a job whose nodes have elected another leader while
+/// no process was there. As long as its own job is young, it follows that leader.
+void Coordinator::on_claim(
+    ConnectionId connection, control::Claim claim, std::vector<Effect>& out) {
+    const auto job = newest_.find({{}, claim.run_id});
+    const bool has_begun = voters_ || (job != newest_.end() && !jobs_.at(job->second).is_young());
+    const bool is_of_job = options_.voter && options_.hosted_run_id == claim.run_id;
+    if (!is_of_job || has_begun)
+        return out.push_back(Close{connection, "this server goes on with its own job"});
+    step_down("the job's nodes have elected another leader", 0, out, std::move(claim.voters));
 }
 
 void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vector<Effect>& out) {

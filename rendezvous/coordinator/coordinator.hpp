@@ -157,7 +157,12 @@ private:
     };
 
     void dispatch(Event& event, Instant now, std::vector<Effect>& out);
-    void step_down(std::string reason, std::uint64_t known_epoch, std::vector<Effect>& out);
+    void step_down(
+        std::string reason,
+        std::uint64_t known_epoch,
+        std::vector<Effect>& out,
+        std::optional<control::Voters> claimed = std::nullopt);
+    void on_claim(ConnectionId connection, control::Claim claim, std::vector<Effect>& out);
     std::string reason_to_wait(const control::Join& join, Instant now) const;
     void turn_elsewhere(const Received& received, std::vector<Effect>& out) const;
     void on_received(Received received, Instant now, std::vector<Effect>& out);

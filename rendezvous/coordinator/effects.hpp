@@ -98,6 +98,8 @@ struct SteppedDown {
     std::uint64_t known_epoch = 0;
     /// No job is left: none runs, and no node may come back for a result.
     bool is_idle = false;
+    /// The voters of the leader that this server follows now; none: it follows none yet.
+    std::optional<control::Voters> claimed = std::nullopt;
     bool operator==(const SteppedDown&) const = default;
 };
 

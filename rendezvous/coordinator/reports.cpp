@@ -105,6 +105,7 @@ void on_message(JobStep& step, Member& member, control::AgentMessage message) {
             [&](const control::Join&) { ++job.stale_count; },
             [&](const control::Resume&) { ++job.stale_count; },
             [&](const control::JobCommand&) { ++job.stale_count; },
+            [&](const control::Claim&) { ++job.stale_count; },
             [&](const control::Ready& ready) { on_ready(step, member, ready); },
             [&](const control::Started& started) { on_started(step, member, started); },
             [&](const control::Succeeded& succeeded) {

@@ -30,18 +30,27 @@ bool are_same(
 }
 
 /// Of a member beside the server others know the server's address only.
-control::VoterPlace place_of(const JobData& job, const Member& member) {
-    auto host = member.reach.addr;
+std::string host_of(const JobData& job, const Member& member) {
     if (member.reach.is_beside_server)
-        if (const auto own = parse_endpoint(job.identity.voter->address, 0)) host = own->host;
-    return {Endpoint{std::move(host), member.join.peer_port}.to_string(), member.nonce()};
+        if (auto own = parse_endpoint(job.identity.voter->address, 0)) return std::move(own->host);
+    return member.reach.addr;
+}
+
+control::VoterPlace place_of(const JobData& job, const Member& member) {
+    return {Endpoint{host_of(job, member), member.join.peer_port}.to_string(), member.nonce()};
+}
+
+/// Voters are asked without a lookup of their names.
+bool is_numeric(const std::string& host) {
+    return host.find(':') != std::string::npos ||
+           host.find_first_not_of("0123456789.") == std::string::npos;
 }
 
 /// A node that is about to go takes its vote with it.
 bool may_vote(const JobData& job, const Member& member) {
     return member.stays() && !member.notice && member.group_rank &&
            member.version() >= control::voters_since && member.join.peer_port != 0 &&
-           member.nonce() != job.identity.voter->nonce &&
+           member.nonce() != job.identity.voter->nonce && is_numeric(host_of(job, member)) &&
            control::is_name(place_of(job, member).address);
 }
 

@@ -99,7 +99,7 @@ private:
     }
 
     void something_rare_happens() {
-        switch (bytes_.one_of(17)) {
+        switch (bytes_.one_of(18)) {
             case 0: return post(Coordinator::Interrupted{SIGTERM, "stopped"});
             case 1: return say(control::Heartbeat{0, wait()});
             case 2: return say(control::Heartbeat{0, std::nullopt, clients()});
@@ -116,6 +116,7 @@ private:
             case 13: return say(control::Undrain{1, {node_name()}, "fuzz"});
             case 14: return command();
             case 15: return say(control::Resize{1, range(), "fuzz"});
+            case 16: return say(control::Claim{"job", {}});
             default: return say(worker_answer());
         }
     }

@@ -156,6 +156,11 @@ inline std::vector<AgentMessage> agent_messages() {
         Notice{"", 0, Duration{}, std::nullopt, false},
         SaveReport{3, 255, 12, 4, 3, 1, 2, 13, 14, 7, true},
         SaveReport{},
+        Claim{
+            "job",
+            {a_nonce(3),
+             {4, a_nonce(4)},
+             {3, {{"10.0.0.2:20002", a_nonce(4)}}, {{"10.0.0.3:20002", a_nonce(5)}}}}},
         Drain{7, {"node5", "3"}, true, "ddprunctl (user alice, pid 4711 on node2)"},
         Undrain{8, {"node5"}, "ddprunctl"},
         Resize{9, {2, 4, 1, 2}, "ddprunctl"},

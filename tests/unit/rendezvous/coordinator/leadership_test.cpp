@@ -309,6 +309,47 @@ TEST_CASE("an elected server shows its epoch and since when it leads, while it m
     CHECK_FALSE(server.coordinator.leader(begin + 8s));
 }
 
+TEST_CASE("a server that was started again at the endpoint follows the leader that claims its job") {
+    const auto nonce = *Nonce::parse(std::string(32, 'e'));
+    const control::VoterPlace own{"10.0.0.1:9", nonce};
+    const control::Voters voters{nonce, {7, nonce}, {2, {{"10.0.0.2:9", nonce}}, {}}};
+    Server server;
+    server.coordinator = Coordinator{{"none", true, limits::max_nodes_per_tenant, own}};
+    server.lead(1, begin + 60s, begin);
+    server.say(join_of('a'), begin);
+    const auto is_claimed = [&](const std::string& run_id) {
+        server.say(control::Claim{run_id, voters}, begin + 1s);
+        if (const auto* down = server.stepped_down()) return down->claimed == voters;
+        CHECK(server.out.size() == 1);
+        CHECK(server.got<Close>()->connection == ConnectionId{server.last_connection});
+        return false;
+    };
+    SUBCASE("its nodes wait for others") {
+        REQUIRE(is_claimed("none"));
+        CHECK_FALSE(server.coordinator.leader(begin + 1s));
+    }
+    SUBCASE("another job is claimed") {
+        CHECK_FALSE(is_claimed("other"));
+    }
+    SUBCASE("its first round has begun") {
+        server.say(join_of('b'), begin);
+        for (const std::uint64_t node : {1, 2})
+            server.handle(
+                Coordinator::Received{ConnectionId{node}, control::Ready{0, 20'000, 1}}, begin);
+        CHECK(server.sent<control::Assignment>());
+        CHECK_FALSE(is_claimed("none"));
+    }
+    SUBCASE("it has voters of its own") {
+        server.handle(Coordinator::VotersChanged{"none", voters}, begin);
+        CHECK_FALSE(is_claimed("none"));
+    }
+    SUBCASE("its nodes do not vote") {
+        server.coordinator = Coordinator{{"none", true}};
+        server.lead(1, begin + 60s, begin);
+        CHECK_FALSE(is_claimed("none"));
+    }
+}
+
 TEST_CASE("a job of one node has a lease where another node may come to lead") {
     Server server;
     server.lead(1, begin + 60s, begin);
