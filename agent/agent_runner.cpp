@@ -213,7 +213,9 @@ AgentRunner::AgentRunner(
           config,
           {peer_calls_,
            random_,
-           [this] { return std::pair{driver_->machine().node().nonce, peer_port_}; }},
+           [this] {
+               return std::pair{driver_->machine().node().nonce, peer_port_};
+           }},
           {[this](int connection) {
                if (const auto handed = keeper_.hand_up(connection); !handed)
                    log::warning("keeper.not_notified", {{"reason", handed.error().describe()}});

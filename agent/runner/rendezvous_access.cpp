@@ -79,8 +79,7 @@ RendezvousAccess::RendezvousAccess(
     const auto candidate = make_nonce(peers_.random).to_string();
     election_ = std::make_unique<Election>(
         io_,
-        Election::outside_engine(
-            io_, *config_.rendezvous.election, config_.join.run_id, candidate),
+        Election::outside_engine(io_, *config_.rendezvous.election, config_.join.run_id, candidate),
         candidate,
         election_hooks());
 }
@@ -117,8 +116,8 @@ boost::asio::awaitable<void> RendezvousAccess::attempt(int link, Duration unansw
 
     // The server must know its voter when it starts.
     if (plan.has_voters() && voters_ == nullptr) {
-        const auto way = facts.resolved.empty() ? std::string{}
-                                                : own_address_towards(facts.resolved.front());
+        const auto way =
+            facts.resolved.empty() ? std::string{} : own_address_towards(facts.resolved.front());
         begin_voting(address_for_others(way.empty() ? "127.0.0.1" : way, facts.own));
     }
     const auto hosting = settle(std::move(facts));
@@ -320,10 +319,10 @@ Result<Endpoint> RendezvousAccess::open_candidate(const std::string& own_address
         return Failure{system_code(EPERM), "this node does not vote, so it cannot lead"};
     const auto& given = config_.join.addr;
     const bool is_alone = config_.join.nodes.max == 1;
-    const auto reached_at =
-        !given.empty() ? given
-        : is_alone     ? own_address
-                       : address_for_others(own_address, server::interface_addresses());
+    const auto reached_at = !given.empty() ? given
+                            : is_alone
+                                ? own_address
+                                : address_for_others(own_address, server::interface_addresses());
     if (!server_) {
         const auto local = own_listen_host(config_);
         server::Listen listen{{server::ListenOn::Scope::everywhere, {}, 0}, "elected"};
@@ -405,8 +404,7 @@ void RendezvousAccess::change_voters(const coordinator::ChangeVoters& change) {
                 log::info("rendezvous.voters", {{"voters", addresses_of(changed->set)}});
                 return server_->voters_changed(change.run_id, std::move(*changed));
             }
-            log::debug(
-                "rendezvous.voters_not_changed", {{"reason", changed.error().describe()}});
+            log::debug("rendezvous.voters_not_changed", {{"reason", changed.error().describe()}});
             voters_retry_.expires_after(limits::voters_retry);
             voters_retry_.async_wait([this, change](const error_code& ec) {
                 if (!ec) change_voters(change);

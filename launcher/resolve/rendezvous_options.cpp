@@ -367,8 +367,9 @@ Result<> use_master(Resolving& job, const std::string& why) {
         return usage(
             unit->origin,
             unit->text,
-            "with static rendezvous all nodes must come, and " + describe(spec.nodes.value) +
-                " (" + spec.nodes.origin + ") leaves some out; give a number of nodes that is a "
+            "with static rendezvous all nodes must come, and " + describe(spec.nodes.value) + " (" +
+                spec.nodes.origin +
+                ") leaves some out; give a number of nodes that is a "
                 "multiple of it, or --rdzv-backend=c10d");
     if (spec.nodes.value.spares > 0)
         return usage(

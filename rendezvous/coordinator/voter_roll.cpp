@@ -3,7 +3,6 @@
 
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/limits.hpp"
-#include "rendezvous/control/escaped.hpp"
 #include "rendezvous/control/versions.hpp"
 
 #include <algorithm>
@@ -50,8 +49,7 @@ bool is_numeric(const std::string& host) {
 bool may_vote(const JobData& job, const Member& member) {
     return member.stays() && !member.notice && member.group_rank &&
            member.version() >= control::voters_since && member.join.peer_port != 0 &&
-           member.nonce() != job.identity.voter->nonce && is_numeric(host_of(job, member)) &&
-           control::is_name(place_of(job, member).address);
+           member.nonce() != job.identity.voter->nonce && is_numeric(host_of(job, member));
 }
 
 std::vector<VoterCandidate> candidates(const JobData& job) {

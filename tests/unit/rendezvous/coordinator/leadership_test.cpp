@@ -309,7 +309,8 @@ TEST_CASE("an elected server shows its epoch and since when it leads, while it m
     CHECK_FALSE(server.coordinator.leader(begin + 8s));
 }
 
-TEST_CASE("a server that was started again at the endpoint follows the leader that claims its job") {
+TEST_CASE(
+    "a server that was started again at the endpoint follows the leader that claims its job") {
     const auto nonce = *Nonce::parse(std::string(32, 'e'));
     const control::VoterPlace own{"10.0.0.1:9", nonce};
     const control::Voters voters{nonce, {7, nonce}, {2, {{"10.0.0.2:9", nonce}}, {}}};

@@ -240,7 +240,7 @@ TEST_CASE("only a node that others reach, and that is notified of voters, can vo
     job.lives_at("d", "127.0.0.1", "127.0.0.1");
     job.join("a");
     job.join("b", [](control::Join& join) { join.peer_port = 0; });
-    job.join("c", [](control::Join& join) { join.addr = "a\"b"; });
+    job.join("c", [](control::Join& join) { join.addr = "node3.example"; });
     job.join("d", [](control::Join& join) { join.socket_addr = "127.0.0.1:5000"; });
     job.join("e", [](control::Join& join) { join.versions = {}; });
     CHECK(output(job) == requested("a"));
