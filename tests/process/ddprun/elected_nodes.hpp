@@ -18,7 +18,7 @@ inline std::string until_go(const TempDir& dir) {
 
 /// Starts three nodes, of which the first leads, and waits until all run.
 template <class Engine>
-std::vector<Running> start_three(const TempDir& dir, const Engine& engine, const Words& options) {
+std::vector<Running> start_three(const TempDir& dir, Engine& engine, const Words& options) {
     std::vector<Running> nodes;
     nodes.push_back(engine.start_node(dir, options, until_go(dir)));
     nodes[0].wait_for_line("rendezvous.leader_changed .*epoch=1");

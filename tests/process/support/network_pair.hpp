@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "tests/process/support/network_namespace.hpp"
+
 #include <future>
 #include <string>
 
@@ -10,12 +12,10 @@ namespace ddprun::test {
 /// scope. Programs run in one through Running::Options::network_namespace.
 class NetworkPair {
 public:
-    /// Empty if it can be created; else the reason for a skip (it needs root).
-    static std::string why_not();
+    static std::string why_not() { return NetworkNamespace::why_not(); }
 
     enum class Family { v4, v6 };
     explicit NetworkPair(Family family = Family::v4);
-    ~NetworkPair();
     NetworkPair(const NetworkPair&) = delete;
     NetworkPair& operator=(const NetworkPair&) = delete;
 
@@ -31,6 +31,8 @@ public:
     void heal() const;
 
 private:
+    NetworkNamespace namespace_a_{"a"};
+    NetworkNamespace namespace_b_{"b"};
     Host a_;
     Host b_;
 };
@@ -40,16 +42,15 @@ private:
 class ThirdHost {
 public:
     explicit ThirdHost(const NetworkPair& pair);
-    ~ThirdHost();
     ThirdHost(const ThirdHost&) = delete;
     ThirdHost& operator=(const ThirdHost&) = delete;
 
-    const std::string& name() const { return name_; }
+    const std::string& name() const { return namespace_.name(); }
     /// Its address on the cable to host b.
     std::string address_for_b() const;
 
 private:
-    std::string name_;
+    NetworkNamespace namespace_{"c"};
 };
 
 /// Moves the calling thread into the network of this host.

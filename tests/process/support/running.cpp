@@ -137,6 +137,15 @@ void Running::start(std::string program, const Options& options) {
         spec.standard_error = given[2];
     }
     if (!options.directory.empty()) wrap(command, {"env", "--chdir=" + options.directory});
+    if (!options.host_name.empty())
+        wrap(
+            command,
+            {"unshare",
+             "--uts",
+             "/bin/sh",
+             "-c",
+             R"(echo "$0" >/proc/sys/kernel/hostname && exec "$@")",
+             options.host_name});
     if (!options.network_namespace.empty())
         wrap(command, {"ip", "netns", "exec", options.network_namespace});
     for (const auto& stream : streams_)

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// --rdzv-standby=auto: the first server is placed, as without it, and when its host is gone the
+// nodes elect another one.
+#include "rendezvous/base/limits.hpp"
+#include "tests/process/ddprun/elected_nodes.hpp"
+#include "tests/process/ddprun/job.hpp"
+#include "tests/process/support/network_hosts.hpp"
+#include "tests/process/support/skip.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+using namespace ddprun;
+using namespace ddprun::test;
+using std::chrono::seconds;
+
+namespace {
+
+/// Each of the three nodes is on a host of its own, and the first one serves.
+class ThreeHosts {
+public:
+    static std::string why_not() { return NetworkHosts::why_not(); }
+
+    /// Starts the next node.
+    Running start_node(const TempDir& dir, const Words& more, const std::string& script) {
+        const auto& host = hosts[next_++];
+        Running::Options how;
+        how.arguments =
+            Words{
+                "--nnodes=2:3",
+                "--rdzv-id=tested",
+                "--rdzv-endpoint=" + hosts[0].address + ":" +
+                    std::to_string(limits::default_rendezvous_port),
+                "--rdzv-standby=auto",
+                "--log-level=debug"} +
+            more +
+            Words{"--no-python", dir.write_script("worker" + host.name, "#!/bin/sh\n" + script)};
+        // For the secret.
+        how.environment["HOME"] = dir.path().string();
+        how.network_namespace = host.name;
+        how.host_name = host.name;
+        return Running{program("ddprun"), how};
+    }
+
+    NetworkHosts hosts{3};
+
+private:
+    std::size_t next_ = 0;
+};
+
+/// The shortest that these jobs may have, 12 s.
+const Words short_lease{"--rdzv-conf=keep_alive_interval=4,keep_alive_max_attempt=3"};
+
+/// Both processes of the node at once, as when its host is gone.
+void kill_node(const Running& node) {
+    const int agent = agent_of(node);
+    ::kill(node.pid(), SIGKILL);
+    ::kill(agent, SIGKILL);
+}
+
+void let_end(const TempDir& dir, std::vector<Running>& nodes, std::size_t first = 0) {
+    dir.write("go", "");
+    for (auto i = first; i < nodes.size(); ++i) {
+        nodes[i].wait_for_line("done in");
+        CHECK(nodes[i].wait_for_code() == 0);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("standby: the node that serves is killed, another one leads and the job goes on") {
+    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    Words security{"--insecure"};
+    SUBCASE("without a secret") {}
+    SUBCASE("with a secret") {
+        security = {"--secure"};
+    }
+    const TempDir dir;
+    ThreeHosts job;
+    auto nodes = start_three(dir, job, short_lease + security);
+
+    kill_node(nodes[0]);
+
+    wait_until_others_go_on(nodes);
+    let_end(dir, nodes, 1);
+    nodes[0].wait_for_exit();
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("standby: the host that serves is cut off, and is a part of the job again later") {
+    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    ThreeHosts job;
+    auto nodes = start_three(dir, job, short_lease + Words{"--insecure"});
+    const int worker = nodes[0].wait_for_number("pid ");
+
+    job.hosts.cut(0);
+
+    wait_until_others_go_on(nodes);
+    // It has ended before its rank was given away.
+    CHECK(is_gone(worker, seconds{0}));
+    CHECK_FALSE(nodes[0].has_exited());
+
+    job.hosts.heal(0);
+
+    for (auto& node : nodes)
+        node.wait_for_line("up 3 in [1-9]", seconds{90});
+    let_end(dir, nodes);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("standby: SIGTERM on the node that serves: it leaves, and the others go on") {
+    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    ThreeHosts job;
+    auto nodes = start_three(dir, job, short_lease + Words{"--insecure"});
+
+    nodes[0].signal(SIGTERM);
+
+    wait_until_others_go_on(nodes);
+    CHECK(nodes[0].wait_for_code() != 0);
+    let_end(dir, nodes, 1);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("standby: all workers succeed, and each node ends at once") {
+    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    ThreeHosts job;
+    // A node that waited for the end of a lease would be too late for the test.
+    auto nodes = start_three(
+        dir,
+        job,
+        {"--insecure", "--rdzv-conf=keep_alive_interval=60,keep_alive_max_attempt=5"});
+
+    let_end(dir, nodes);
+    CHECK(no_descendants_left());
+}
