@@ -88,6 +88,7 @@ TEST_CASE("an explanation shows every value and where it came from") {
   max restarts          3                              PET_MAX_RESTARTS
   rendezvous            c10d                           no fixed places
                                                        requested
+  standby               off                            default
   restart delay         none                           default
   restart refill        never                          default
   no restart on         2,126,127                      default
@@ -190,6 +191,7 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"rdzv-backend", "c10d"},
         {"rdzv-conf", "join_timeout=70"},
         {"rdzv-endpoint", "node1:29400"},
+        {"rdzv-standby", "off"},
         {"report-file", "report"},
         {"report-format", "json"},
         {"signals-to-forward", "SIGUSR1"},

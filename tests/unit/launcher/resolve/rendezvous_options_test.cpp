@@ -234,6 +234,72 @@ TEST_CASE("with a Lease of Kubernetes no node serves by its place or address") {
     }
 }
 
+TEST_CASE("nodes elect another server only where they are asked to, and a majority can be left") {
+    struct Row {
+        Words words;
+        /// Whether they do; else the origin.
+        std::string standby;
+    };
+    const std::string given = "--rdzv-standby, but ";
+    const auto one_server = given + "the nodes elect the server by an engine";
+    const auto too_few = given + "fewer than 3 nodes have no majority without one of them";
+    const auto two_halves = given + "MIN of --nnodes is at most half of MAX";
+    const auto one_machine = given + "all nodes are on this machine";
+    const std::vector<Row> rows{
+        {{"--nnodes=3", "--rdzv-endpoint=h"}, "default"},
+        {{"--nnodes=3", "--rdzv-endpoint=h", "--rdzv-standby=off"}, "--rdzv-standby"},
+        {{"--nnodes=3", "--rdzv-endpoint=h", "--rdzv-standby=auto"}, "nodes"},
+        {{"--nnodes=2:3", "--rdzv-endpoint=10.0.0.1:7", "--rdzv-standby=auto"}, "nodes"},
+        {{"--nnodes=3:5", "--rdzv-endpoint=[fe80::1]", "--rdzv-standby=auto"}, "nodes"},
+        {{"--rdzv-standby=auto"}, one_machine},
+        {{"--standalone", "--rdzv-standby=auto"}, one_machine},
+        {{"--nnodes=3", "--rdzv-endpoint=localhost", "--rdzv-standby=auto"}, one_machine},
+        {{"--nnodes=3", "--rdzv-endpoint=127.0.0.1", "--rdzv-standby=auto"}, one_machine},
+        {{"--nnodes=3", "--rdzv-endpoint=[::1]", "--rdzv-standby=auto"}, one_machine},
+        {{"--nnodes=2", "--rdzv-endpoint=h", "--rdzv-standby=auto"}, too_few},
+        {{"--nnodes=1:2", "--rdzv-endpoint=h", "--rdzv-standby=auto"}, too_few},
+        {{"--nnodes=2:4", "--rdzv-endpoint=h", "--rdzv-standby=auto"}, two_halves},
+        {{"--nnodes=1:3", "--rdzv-endpoint=h", "--rdzv-standby=auto"}, two_halves},
+        {{"--nnodes=3", "--master-addr=h", "--rdzv-standby=auto"},
+         given + "node 0 serves, with static rendezvous"},
+        {{"--nnodes=3",
+          "--rdzv-backend=etcd",
+          "--rdzv-id=j",
+          "--rdzv-endpoint=e",
+          "--rdzv-standby=auto"},
+         one_server}};
+    for (const auto& row : rows) {
+        CAPTURE(row.words);
+        const auto spec = resolved_with(row.words, {});
+        REQUIRE(spec.has_value());
+        const bool has_voters = spec->election.value && spec->election.value->has_voters();
+        CHECK(has_voters == (spec->failover.value == control::Failover::nodes));
+        CHECK((has_voters ? "nodes" : spec->failover.origin) == row.standby);
+        const auto config = to_agent_config(*spec);
+        CHECK(config.rendezvous.has_voters() == has_voters);
+        CHECK(config.join.settings.failover == spec->failover.value);
+    }
+    CHECK(
+        rendezvous({"--nnodes=3", "--rdzv-endpoint=h", "--rdzv-standby=on"}) ==
+        "--rdzv-standby: 'on': accepted are auto and off");
+}
+
+TEST_CASE("where nodes vote a lease is long enough for an election") {
+    const auto lease = [](const std::string& standby, const std::string& interval) {
+        const auto spec = resolved_with(
+            {"--nnodes=3",
+             "--rdzv-endpoint=h",
+             "--rdzv-standby=" + standby,
+             "--rdzv-conf=keep_alive_max_attempt=3,keep_alive_interval=" + interval},
+            {});
+        return in_seconds(to_agent_config(*spec).join.settings.lease);
+    };
+    CHECK(lease("auto", "2") == 12);
+    CHECK(lease("auto", "4") == 12);
+    CHECK(lease("auto", "5") == 15);
+    CHECK(lease("off", "2") == 6);
+}
+
 TEST_CASE("a job has no name that would reach the server cut or changed") {
     const auto named = [](const std::string& id) {
         return rendezvous({"--rdzv-backend=c10d", "--rdzv-endpoint=[::1]:7", "--rdzv-id=" + id});

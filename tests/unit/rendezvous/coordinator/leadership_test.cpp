@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/base/ids.hpp"
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/control/versions.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 
 #include <doctest/doctest.h>
@@ -82,6 +83,60 @@ TEST_CASE("a server that was not elected yet has nodes try again") {
     server.say(resume_of('a', 0), begin);
     REQUIRE(server.out.size() == 1);
     CHECK(std::holds_alternative<Close>(server.out[0]));
+}
+
+TEST_CASE("a server that does not lead names the voters, which can name the leader") {
+    Server server;
+    const control::Voters voters{
+        *Nonce::parse(std::string(32, '1')), {}, {1, {{"10.0.0.2:7", {}}}, {}}};
+    auto join = join_of('a');
+    join.versions = control::own_versions();
+    auto resume = resume_of('a', 0);
+    resume.join.versions = join.versions;
+    server.say(join, begin);
+    // None are known.
+    CHECK_FALSE(server.sent<control::Voters>());
+
+    server.handle(Coordinator::VotersChanged{"none", voters}, begin);
+    CHECK(server.out.empty());
+    const auto is_told_first = [&] {
+        const auto* send = server.out.empty() ? nullptr : std::get_if<Send>(&server.out.front());
+        const auto* told = send ? std::get_if<control::Voters>(&send->message) : nullptr;
+        return told != nullptr && *told == voters;
+    };
+    SUBCASE("to a node that joins, before it is refused") {
+        server.say(join, begin);
+        CHECK(is_told_first());
+        REQUIRE(server.sent<control::Refused>());
+        CHECK(server.sent<control::Refused>()->retry.has_value());
+        CHECK(server.out.size() == 3);  // it is closed after that
+    }
+    SUBCASE("to a node with workers, before its connection is closed") {
+        server.say(resume, begin);
+        CHECK(is_told_first());
+        REQUIRE(server.out.size() == 2);
+        CHECK(std::holds_alternative<Close>(server.out[1]));
+    }
+    SUBCASE("also after it has led") {
+        server.lead(1, begin + 8s, begin);
+        server.handle(Coordinator::Deposed{"the lease is gone"}, begin + 1s);
+        server.say(join, begin + 1s);
+        CHECK(is_told_first());
+    }
+    SUBCASE("not to a node of version 1, which knows no voters") {
+        server.say(join_of('a'), begin);
+        CHECK_FALSE(server.sent<control::Voters>());
+        CHECK(server.sent<control::Refused>());
+        server.say(resume_of('a', 0), begin);
+        CHECK(server.out.size() == 1);
+    }
+    SUBCASE("not to nodes of other jobs, nor to commands") {
+        join.run_id = "other";
+        server.say(join, begin);
+        CHECK_FALSE(server.sent<control::Voters>());
+        server.say(control::JobCommand{control::JobCommand::What::stop, "none"}, begin);
+        CHECK_FALSE(server.sent<control::Voters>());
+    }
 }
 
 TEST_CASE("an elected server says its epoch, and hosts nothing that ends with it") {

@@ -158,6 +158,19 @@ TEST_CASE("where nodes do not vote nothing is said about voters") {
     CHECK(output(job).empty());
 }
 
+TEST_CASE("nodes of a job agree on whether they elect another server") {
+    Story job{"3", 3, speaks_version_2};
+    job.join("a");
+    job.output();
+    job.join("b", [](control::Join& join) { join.settings.failover = control::Failover::nodes; });
+    const auto lines = job.output();
+    CAPTURE(lines);
+    REQUIRE(lines.size() == 2);
+    CHECK(
+        lines[0].find("--rdzv-standby is nodes on b and off in the job started on a") !=
+        std::string::npos);
+}
+
 TEST_CASE("a node that is welcomed or comes back is notified of the voters") {
     auto job = job_with_voters("a b c", "a b c", 2);
     job.join("d");
