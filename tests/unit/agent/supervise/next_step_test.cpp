@@ -90,6 +90,16 @@ TEST_CASE("a missing node of a job with a Lease is started with it, and what to 
         "may get, create and update the Lease ml/bert"));
 }
 
+TEST_CASE("a missing node of a job whose nodes vote is started as the others, and will vote too") {
+    auto config = config_at("n1");
+    const auto without = next_step_after(ConnectError::refused, config);
+    config.rendezvous.election = ElectionPlan{VotersPlan{}};
+    CHECK(
+        next_step_for_missing(config) ==
+        "on each missing node: ddprun --nnodes=4 --rdzv-endpoint=n1:29400 --rdzv-standby=auto ...");
+    CHECK(next_step_after(ConnectError::refused, config) == without);
+}
+
 TEST_CASE("two ends with different secrets are an error of the secret, with etcd too") {
     auto config = config_at("node1");
     for (const bool has_etcd : {false, true}) {
