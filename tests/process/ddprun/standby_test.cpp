@@ -28,7 +28,13 @@ public:
 
     /// Starts the next node.
     Running start_node(const TempDir& dir, const Words& more, const std::string& script) {
-        const auto& host = hosts[next_++];
+        return start_on(hosts[next_++], dir, more, script);
+    }
+    Running start_on(
+        const NetworkPair::Host& host,
+        const TempDir& dir,
+        const Words& more,
+        const std::string& script) {
         Running::Options how;
         how.arguments =
             Words{
@@ -73,7 +79,7 @@ void let_end(const TempDir& dir, std::vector<Running>& nodes, std::size_t first 
 
 }  // namespace
 
-TEST_CASE("standby: the node that serves is killed, another one leads and the job goes on") {
+TEST_CASE("standby: the node that serves is killed, another one leads, and it can join again") {
     if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
     Words security{"--insecure"};
     SUBCASE("without a secret") {}
@@ -87,8 +93,15 @@ TEST_CASE("standby: the node that serves is killed, another one leads and the jo
     kill_node(nodes[0]);
 
     wait_until_others_go_on(nodes);
-    let_end(dir, nodes, 1);
     nodes[0].wait_for_exit();
+
+    // It would be the first server of another job if the leader did not claim the endpoint.
+    nodes.push_back(job.start_on(job.hosts[0], dir, short_lease + security, until_go(dir)));
+
+    nodes.back().wait_for_line("rendezvous.stepped_down");
+    for (std::size_t i = 1; i < nodes.size(); ++i)
+        nodes[i].wait_for_line("up 3 in [1-9]", seconds{90});
+    let_end(dir, nodes, 1);
     CHECK(no_descendants_left());
 }
 
