@@ -392,7 +392,9 @@ void RendezvousAccess::know(const control::Voters& voters) {
     const bool is_new_node = voters_->own_voter().nonce != peers_.own_voter().first;
     if (is_new_node && !election_->is_leading()) renew_voter();
     voters_->known(voters);
-    if (server_) server_->voters_changed(config_.join.run_id, voters);
+    // A server that leads has sent this message itself.
+    if (server_ && !election_->is_leading())
+        server_->voters_changed(config_.join.run_id, voters);
 }
 
 /// The coordinator waits for the answer, so this is tried as long as this server leads.
