@@ -117,11 +117,13 @@ void on_voters_changed(JobStep& step, control::Voters voters) {
     using namespace voter_roll;
     auto& [known, requested] = step.job.voters;
     if (known && known->lineage == voters.lineage && voters.ballot < known->ballot) return;
+    const bool is_news = known != voters;
     known = std::move(voters);
     // The first step of the change, or the end of one that an earlier leader has begun, is no
     // answer.
     const auto& set = known->set;
     if (requested && !set.is_joint() && are_same(set.voters, *requested)) requested.reset();
+    if (!is_news) return;
     for (const auto* member : std::as_const(step.job.members).by_arrival())
         send_voters(step, *member);
 }

@@ -232,6 +232,14 @@ TEST_CASE(
     CHECK(output(job) == expected);
 }
 
+TEST_CASE("voters that the nodes know are not sent to them again") {
+    auto job = job_with_voters("a b c", "a b c");
+    job.voters_changed(record(2, "a b c"));
+    CHECK(output(job) == notified("a b c", "2 a b c"));
+    job.voters_changed(record(2, "a b c"));
+    CHECK(output(job).empty());
+}
+
 TEST_CASE("of one record the voters of an older ballot are ignored, and those of another are not") {
     auto job = job_with_voters("a b c", "a b c");
     job.voters_changed(record(0, "a"));
