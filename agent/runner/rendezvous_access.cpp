@@ -276,12 +276,15 @@ void RendezvousAccess::warn_of_no_secret(const server::Listen& listen) const {
 
 // ---- election -----------------------------------------------------------------------------------
 
-/// Whether the election can find another server than the one at the endpoint. A single voter is the
-/// process that serves there: without it no leader can be found.
-bool RendezvousAccess::elects() const {
+/// Whether the election can find the leader. A single voter, which is the leader, can be gone while
+/// another process serves at the endpoint: after a search without success the next attempt is
+/// there.
+bool RendezvousAccess::elects() {
     if (!election_ || voters_ == nullptr) return election_ != nullptr;
     const auto known = voters_->known();
-    return known && (known->set.voters.size() > 1 || known->set.has(voters_->own_voter().nonce));
+    if (!known) return false;
+    const bool is_lost = std::exchange(has_found_none_, false);
+    return known->set.voters.size() > 1 || known->set.has(voters_->own_voter().nonce) || !is_lost;
 }
 
 void RendezvousAccess::seek(int link, Duration unanswered_for) {
@@ -345,6 +348,7 @@ void RendezvousAccess::fail_sought(std::string reason) {
     const auto found = links_.find(sought_);
     if (found == links_.end() || found->second) return;
     links_.erase(found);
+    has_found_none_ = true;
     boost::asio::post(io_, [this, link = sought_, reason = std::move(reason)]() mutable {
         hooks_.on_event(Agent::LinkClosed{link, Agent::ConnectError::no_answer, std::move(reason)});
     });
@@ -431,7 +435,7 @@ void RendezvousAccess::claim_endpoint() {
     client::CoordinatorClient::Hooks hooks;
     hooks.on_opened = [this](const client::CoordinatorClient::Opened& opened) {
         const auto known = voters_->known();
-        if (opened.version >= control::voters_since && known && known->set.voters.size() > 1)
+        if (opened.version >= control::voters_since && known)
             claiming_->send(control::Claim{config_.join.run_id, *known});
     };
     // Most often no process is there, and what it answers does not matter.

@@ -97,7 +97,7 @@ private:
     std::unique_ptr<client::CoordinatorClient> make_client(
         Endpoint endpoint, client::CoordinatorClient::Hooks hooks);
     void seek(int link, Duration unanswered_for);
-    bool elects() const;
+    bool elects();
     Election::Hooks election_hooks();
     Result<Endpoint> open_candidate(const std::string& own_address);
     void open_sought(Endpoint leader);
@@ -124,6 +124,8 @@ private:
     bool serves_endpoint_ = false;
     boost::asio::steady_timer claim_again_;
     std::unique_ptr<client::CoordinatorClient> claiming_;
+    /// The last search for the leader has failed.
+    bool has_found_none_ = false;
     /// The link whose attempt waits for the election.
     int sought_ = 0;
     /// Set while this node waits for its server to step down before the node leaves; true: the job
