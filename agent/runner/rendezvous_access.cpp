@@ -397,8 +397,7 @@ void RendezvousAccess::know(const control::Voters& voters) {
     if (is_new_node && !election_->is_leading()) renew_voter();
     voters_->known(voters);
     // A server that leads has sent this message itself.
-    if (server_ && !election_->is_leading())
-        server_->voters_changed(config_.join.run_id, voters);
+    if (server_ && !election_->is_leading()) server_->voters_changed(config_.join.run_id, voters);
 }
 
 /// The coordinator waits for the answer, so this is tried as long as this server leads.

@@ -117,7 +117,8 @@ void on_voters_changed(JobStep& step, control::Voters voters) {
     using namespace voter_roll;
     auto& [known, requested] = step.job.voters;
     if (known && known->lineage == voters.lineage && voters.ballot < known->ballot) return;
-    const bool is_news = known != voters;
+    // A change of the leader alone is no news.
+    const bool is_news = !known || known->lineage != voters.lineage || known->set != voters.set;
     known = std::move(voters);
     // The first step of the change, or the end of one that an earlier leader has begun, is no
     // answer.

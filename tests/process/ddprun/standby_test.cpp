@@ -147,9 +147,7 @@ TEST_CASE("standby: all workers succeed, and each node ends at once") {
     ThreeHosts job;
     // A node that waited for the end of a lease would be too late for the test.
     auto nodes = start_three(
-        dir,
-        job,
-        {"--insecure", "--rdzv-conf=keep_alive_interval=60,keep_alive_max_attempt=5"});
+        dir, job, {"--insecure", "--rdzv-conf=keep_alive_interval=60,keep_alive_max_attempt=5"});
 
     let_end(dir, nodes);
     CHECK(no_descendants_left());

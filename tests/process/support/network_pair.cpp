@@ -32,8 +32,7 @@ NetworkPair::NetworkPair(Family family)
       b_{namespace_b_.name(), family == Family::v6 ? "fd77::2" : "10.77.0.2"} {
     lay_cable({a_.name, a_.name}, {b_.name, b_.name});
     for (const auto* host : {&a_, &b_})
-        plug_in(
-            {host->name, host->name}, host->address + (family == Family::v6 ? "/64" : "/30"));
+        plug_in({host->name, host->name}, host->address + (family == Family::v6 ? "/64" : "/30"));
 }
 
 void NetworkPair::cut() const {

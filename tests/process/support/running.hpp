@@ -38,13 +38,13 @@ public:
         std::string directory;
         /// Name of a network namespace to run in (network_pair.hpp).
         std::string network_namespace;
-        /// Not empty: the name of the host that the program sees.
-        std::string host_name;
         /// stdin, stdout and stderr are a new pseudo-terminal, which is also the controlling one;
         /// all that appears on it is `out`.
         bool has_terminal = false;
         /// Signals that are ignored when the program starts, as under nohup.
         std::vector<int> ignored_signals;
+        /// Not empty: the name of the host that the program sees.
+        std::string host_name;
     };
 
     explicit Running(std::string program, Options options);
