@@ -34,7 +34,7 @@ public:
         const NetworkPair::Host& host,
         const TempDir& dir,
         const Words& more,
-        const std::string& script) {
+        const std::string& script) const {
         Running::Options how;
         how.arguments =
             Words{
@@ -62,6 +62,14 @@ private:
 /// The shortest that these jobs may have, 12 s.
 const Words short_lease{"--rdzv-conf=keep_alive_interval=4,keep_alive_max_attempt=3"};
 
+/// Starts three nodes, and waits until all of them vote. Until then only the first one does, and
+/// the job ends with it.
+std::vector<Running> start_voters(const TempDir& dir, ThreeHosts& job, const Words& options) {
+    auto nodes = start_three(dir, job, options);
+    nodes[0].wait_for_line("rendezvous.voters voters=\"[^ ]+ [^ ]+ [^ ]+\"");
+    return nodes;
+}
+
 /// Both processes of the node at once, as when its host is gone.
 void kill_node(const Running& node) {
     const int agent = agent_of(node);
@@ -88,7 +96,7 @@ TEST_CASE("standby: the node that serves is killed, another one leads, and it ca
     }
     const TempDir dir;
     ThreeHosts job;
-    auto nodes = start_three(dir, job, short_lease + security);
+    auto nodes = start_voters(dir, job, short_lease + security);
 
     kill_node(nodes[0]);
 
@@ -109,7 +117,7 @@ TEST_CASE("standby: the host that serves is cut off, and is a part of the job ag
     if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
     const TempDir dir;
     ThreeHosts job;
-    auto nodes = start_three(dir, job, short_lease + Words{"--insecure"});
+    auto nodes = start_voters(dir, job, short_lease + Words{"--insecure"});
     const int worker = nodes[0].wait_for_number("pid ");
 
     job.hosts.cut(0);
@@ -131,7 +139,7 @@ TEST_CASE("standby: SIGTERM on the node that serves: it leaves, and the others g
     if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
     const TempDir dir;
     ThreeHosts job;
-    auto nodes = start_three(dir, job, short_lease + Words{"--insecure"});
+    auto nodes = start_voters(dir, job, short_lease + Words{"--insecure"});
 
     nodes[0].signal(SIGTERM);
 
@@ -146,7 +154,7 @@ TEST_CASE("standby: all workers succeed, and each node ends at once") {
     const TempDir dir;
     ThreeHosts job;
     // A node that waited for the end of a lease would be too late for the test.
-    auto nodes = start_three(
+    auto nodes = start_voters(
         dir, job, {"--insecure", "--rdzv-conf=keep_alive_interval=60,keep_alive_max_attempt=5"});
 
     let_end(dir, nodes);
