@@ -223,6 +223,8 @@ AgentRunner::AgentRunner(
            [this](Agent::Event event) { post(std::move(event)); },
            [this] { departure_.server_idle(); },
            [this] { departure_.leave(); },
+           [this] { departure_.elected(); },
+           [this] { departure_.released(); },
            [this](std::function<void(server::StoreSurvey)> answer) {
                stores_.survey(std::move(answer));
            }}) {
@@ -465,8 +467,7 @@ void AgentRunner::on_signal(int signal, bool is_for_all_processes) {
         read_saves();
         return post(Agent::Signalled{signal, is_for_all_processes});
     }
-    // Only the server is left here, waiting for other nodes.
-    if (signal == SIGINT) departure_.leave();
+    departure_.signalled(signal);
 }
 
 void AgentRunner::read_saves() {

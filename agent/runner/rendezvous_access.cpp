@@ -305,8 +305,10 @@ Election::Hooks RendezvousAccess::election_hooks() {
                  elected.led_before,
                  elected.ends,
                  election_->own_endpoint()});
+            is_successor_ = voters_ != nullptr && !elected.ends.empty();
             open_sought(own_server_);
             claim_endpoint();
+            boost::asio::post(io_, [this] { hooks_.on_elected(); });
         },
         [this](std::uint64_t epoch, Instant until) {
             server_->lead({epoch, until});
@@ -368,6 +370,7 @@ void RendezvousAccess::begin_voting(const std::string& own_address) {
         nonce,
         VoterEngine::Place{config_.join.node.host, {own_address, peer_port}},
         peers_.random);
+    engine->on_over([this] { hooks_.on_voters_released(); });
     voters_ = engine.get();
     election_ = std::make_unique<Election>(
         io_,
@@ -398,6 +401,11 @@ void RendezvousAccess::know(const control::Voters& voters) {
     voters_->known(voters);
     // A server that leads has sent this message itself.
     if (server_ && !election_->is_leading()) server_->voters_changed(config_.join.run_id, voters);
+}
+
+void RendezvousAccess::replace_lost_leader() {
+    // A node that does not lead gets no other result than its own by that.
+    if (voters_->misses_leader() && !election_->is_leading()) election_->seek(false);
 }
 
 /// The coordinator waits for the answer, so this is tried as long as this server leads.

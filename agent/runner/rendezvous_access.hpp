@@ -45,6 +45,10 @@ public:
         std::function<void()> on_server_idle;
         /// Answer to `release`.
         std::function<void()> on_released;
+        /// This node's server leads.
+        std::function<void()> on_elected;
+        /// A leader has stepped down after the end of the job: no node needs this one's vote.
+        std::function<void()> on_voters_released;
         /// Lists this node's worker stores, for the pages of a hosted server.
         server::AskStores ask_stores;
     };
@@ -69,6 +73,14 @@ public:
 
     /// This node's server runs the job.
     bool is_hosting() const { return election_ ? election_->is_leading() : server_ != nullptr; }
+    /// The server was elected by the job's own nodes, after an end was recorded.
+    bool is_successor() const { return is_successor_ && is_hosting(); }
+    /// This process votes about the leader, and is not released.
+    bool is_needed_as_voter() const {
+        return voters_ != nullptr && voters_->is_voter() && !voters_->is_over();
+    }
+    /// Makes this voter's server a candidate if the leader is lost.
+    void replace_lost_leader();
     /// The server to which this node last connected; port 0: none yet.
     const Endpoint& last_server() const { return last_server_; }
     /// The token with which the server shows its pages; empty: there is no secret.
@@ -119,6 +131,7 @@ private:
     /// The engine of `election_` where nodes vote; null: others keep the record, or there is no
     /// election.
     VoterEngine* voters_ = nullptr;
+    bool is_successor_ = false;
     boost::asio::steady_timer voters_retry_;
     /// This node's server is at the endpoint of the command line.
     bool serves_endpoint_ = false;

@@ -5,9 +5,15 @@
 #include "agent/runner/rendezvous_access.hpp"
 #include "rendezvous/base/limits.hpp"
 
+#include <chrono>
 #include <utility>
 
 namespace ddprun::agent {
+namespace {
+
+constexpr Duration watch_interval = std::chrono::seconds{1};
+
+}  // namespace
 
 TimedDeparture::TimedDeparture(
     boost::asio::io_context& io, Plan plan, RendezvousAccess& rendezvous, KeeperLink& keeper)
@@ -16,11 +22,16 @@ TimedDeparture::TimedDeparture(
       rendezvous_(rendezvous),
       keeper_(keeper),
       departure_(plan.is_elected),
-      timer_(io) {}
+      timer_(io),
+      watch_(io) {}
 
 void TimedDeparture::begin(bool is_job_over) {
     is_job_over_ = is_job_over;
-    perform(departure_.finished(rendezvous_.is_hosting(), is_job_over));
+    perform(departure_.finished(
+        {rendezvous_.is_hosting(),
+         is_job_over,
+         rendezvous_.is_needed_as_voter(),
+         rendezvous_.is_successor()}));
 }
 
 void TimedDeparture::perform(Departure::Step step) {
@@ -31,11 +42,25 @@ void TimedDeparture::perform(Departure::Step step) {
             rendezvous_.ask_if_server_is_idle();
             return limit(
                 plan_.lease + limits::drain_margin, [this] { perform(departure_.waited()); });
+        case Departure::Step::wait_for_release:
+            watch_leader();
+            return limit(
+                plan_.lease + limits::drain_margin, [this] { perform(departure_.waited()); });
         case Departure::Step::release_server:
             rendezvous_.release(is_job_over_);
             return limit(limits::etcd_answer_timeout, [this] { leave(); });
         case Departure::Step::leave: return leave();
     }
+}
+
+/// If the leader is lost, nodes that do not vote can find no other one than one of the voters.
+void TimedDeparture::watch_leader() {
+    watch_.expires_after(watch_interval);
+    watch_.async_wait([this](const boost::system::error_code& ec) {
+        if (ec || !departure_.waits_for_release()) return;
+        rendezvous_.replace_lost_leader();
+        watch_leader();
+    });
 }
 
 void TimedDeparture::limit(Duration time, std::function<void()> on_limit) {

@@ -34,6 +34,12 @@ public:
     void begin(bool is_job_over);
     /// The hosted server has no agent and no job left.
     void server_idle() { perform(departure_.server_idle()); }
+    /// The leader has stepped down after the end of the job.
+    void released() { perform(departure_.released()); }
+    /// This node's server leads.
+    void elected() { perform(departure_.elected()); }
+    /// Requires: `has_begun()`.
+    void signalled(int signal) { perform(departure_.signalled(signal)); }
     /// Leaves at once, without any further wait.
     void leave();
 
@@ -42,6 +48,7 @@ public:
 
 private:
     void perform(Departure::Step step);
+    void watch_leader();
     void limit(Duration time, std::function<void()> on_limit);
 
     boost::asio::io_context& io_;
@@ -50,6 +57,7 @@ private:
     KeeperLink& keeper_;
     Departure departure_;
     boost::asio::steady_timer timer_;
+    boost::asio::steady_timer watch_;
     bool is_job_over_ = false;
 };
 

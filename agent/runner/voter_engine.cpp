@@ -69,6 +69,11 @@ void VoterEngine::known(control::Voters voters) {
     driver_.post(Requests::Known{std::move(voters)});
 }
 
+bool VoterEngine::is_over() const {
+    const auto* const record = voter_.last_accepted(job_);
+    return record != nullptr && record->is_over();
+}
+
 bool VoterEngine::is_voter() const {
     const auto voters = known();
     return voters && voters->set.has(process_);
@@ -134,8 +139,10 @@ voters::Answer VoterEngine::vote(const voters::Request& request) {
     if (job != job_) return unknown_to(request);
     auto answer = voter_.handle(request, driver_.now());
     const auto* const accept = std::get_if<voters::Accept>(&request);
-    if (accept != nullptr && std::holds_alternative<voters::Accepted>(answer))
+    if (accept != nullptr && std::holds_alternative<voters::Accepted>(answer)) {
         known({accept->record.lineage, accept->ballot, accept->record.voters});
+        if (accept->record.is_over() && on_over_) later(on_over_);
+    }
     return answer;
 }
 

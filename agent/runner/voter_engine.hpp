@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ddprun::agent {
@@ -65,6 +66,12 @@ public:
     void change_voters(
         std::uint64_t epoch, std::vector<voters::VoterPlace> voters, OnChanged on_changed);
 
+    /// Called when this process's voter has a record that is over (JobRecord::is_over). Never from
+    /// inside a function of this class.
+    void on_over(std::function<void()> call) { on_over_ = std::move(call); }
+    bool is_over() const;
+    /// Whether the leadership was not renewed for its ttl, as far as this process's voter knows.
+    bool misses_leader() const { return voter_.misses_leader(job_, driver_.now()); }
     /// Whether this process votes, as far as it knows.
     bool is_voter() const;
     /// This process as a voter.
@@ -90,6 +97,7 @@ private:
     int last_request_ = 0;
     std::map<int, OnAnswer> on_answers_;
     std::map<int, OnChanged> on_changes_;
+    std::function<void()> on_over_;
     int last_call_ = 0;
     /// By voter. The end of an earlier call says nothing about what was sent since.
     std::map<Nonce, int> newest_calls_;

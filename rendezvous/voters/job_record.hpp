@@ -41,6 +41,8 @@ struct JobRecord {
     std::string ends = {};
     bool operator==(const JobRecord&) const = default;
 
+    /// A leader has stepped down after it had recorded an end: no node needs the voters any more.
+    bool is_over() const { return !leader && !ends.empty(); }
     bool is_led_by(const Nonce& process) const { return leader && leader->nonce == process; }
 };
 

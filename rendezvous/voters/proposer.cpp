@@ -5,6 +5,7 @@
 #include "rendezvous/base/machine.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace ddprun::voters {
@@ -12,6 +13,8 @@ namespace {
 
 /// Voters of the sets that one operation may meet.
 constexpr std::size_t most_asked = 8 * limits::max_voters;
+/// How long a leader that steps down waits for voters that are not needed for a majority.
+constexpr Duration last_votes_timeout = std::chrono::milliseconds{250};
 
 template <class Asked>
 auto find(Asked& asked, const Nonce& voter) {
@@ -116,7 +119,7 @@ void Proposer::on_answered(
     if (preparing != nullptr)
         consider_promises(now, out);
     else
-        consider_acceptances(out);
+        consider_acceptances(now, out);
 }
 
 void Proposer::ask(Preparing& state, const VoterSet& set, Effects& out) const {
@@ -211,7 +214,7 @@ void Proposer::apply(const Vote& found, Instant now, Effects& out) {
     state_ = std::move(next);
 }
 
-void Proposer::consider_acceptances(Effects& out) {
+void Proposer::consider_acceptances(Instant now, Effects& out) {
     auto& state = std::get<Accepting>(state_);
     const auto& set = state.record.voters;
     const auto is_quorum = [&](auto has_reply) {
@@ -226,8 +229,21 @@ void Proposer::consider_acceptances(Effects& out) {
     }
     auto& operation = state.operation;
     learn(operation.ballot, set);
+    // A process that has stepped down may end at once, and what it has sent with it. Each voter
+    // should have its last record.
+    if (std::holds_alternative<StepDown>(operation.change) && is_any(state.asked, Reply::awaited)) {
+        if (!std::exchange(state.is_chosen, true))
+            operation.ends_at = std::min(operation.ends_at, now + last_votes_timeout);
+        if (now < operation.ends_at) return;
+    }
+    decide(out);
+}
+
+void Proposer::decide(Effects& out) {
+    auto& state = std::get<Accepting>(state_);
+    auto& operation = state.operation;
     if (state.is_step) {
-        operation.chosen = set;
+        operation.chosen = state.record.voters;
         return prepare(std::move(operation), out);
     }
     Decided decided{
@@ -245,6 +261,7 @@ void Proposer::on_deadline(Instant now, Effects& out) {
     const auto ends_at = next_deadline();
     if (!ends_at || now < *ends_at) return;
     const auto* const preparing = std::get_if<Preparing>(&state_);
+    if (preparing == nullptr && std::get<Accepting>(state_).is_chosen) return decide(out);
     fail_without_quorum(
         preparing != nullptr ? preparing->asked : std::get<Accepting>(state_).asked, out);
 }

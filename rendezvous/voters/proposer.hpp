@@ -29,6 +29,7 @@ namespace ddprun::voters {
 ///   preparing  --a quorum has the
 ///                same, unchanged-->    idle       Decided
 ///   accepting  --a quorum-->           idle       Decided
+///   accepting  --a quorum, StepDown--> accepting  waits for the other voters, for a short time
 ///   accepting  --a quorum, a step-->   preparing  Send Prepare for the next step
 ///   either     --no quorum is left-->  idle       Failed
 ///   either     --too late-->           idle       Failed
@@ -154,6 +155,8 @@ private:
         Duration age;
         Instant sent_at;
         AskedVoters asked = {};
+        /// A quorum has accepted it, and other voters are waited for.
+        bool is_chosen = false;
     };
     using State = std::variant<Idle, Preparing, Accepting>;
 
@@ -165,7 +168,8 @@ private:
     void ask(Preparing& state, const VoterSet& set, Effects& out) const;
     void learn(const Ballot& ballot, const VoterSet& voters);
     void consider_promises(Instant now, Effects& out);
-    void consider_acceptances(Effects& out);
+    void consider_acceptances(Instant now, Effects& out);
+    void decide(Effects& out);
     void apply(const Vote& found, Instant now, Effects& out);
     static bool is_any(const AskedVoters& asked, Reply reply);
     void fail_without_quorum(const AskedVoters& asked, Effects& out);

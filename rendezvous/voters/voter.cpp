@@ -35,6 +35,13 @@ const JobRecord* Voter::last_accepted(const std::string& job) const {
     return &found->second.accepted->record;
 }
 
+bool Voter::misses_leader(const std::string& job, Instant now) const {
+    const auto found = jobs_.find(job);
+    if (found == jobs_.end() || !found->second.accepted) return false;
+    const auto& [ballot, record, renewed_at] = *found->second.accepted;
+    return record.leader && now - renewed_at >= record.ttl;
+}
+
 // A process that has not voted about the job yet is a voter that has accepted nothing: it never
 // forgets, so that is true. That is how a new voter begins.
 Voter::Register* Voter::find(const std::string& job, const Nonce& lineage) {

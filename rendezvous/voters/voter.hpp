@@ -32,6 +32,8 @@ public:
     /// What it has accepted last for that job, which need not be what the voters have chosen; none:
     /// nothing.
     const JobRecord* last_accepted(const std::string& job) const;
+    /// Whether that has a leader that was not renewed for its ttl, as far as this voter knows.
+    bool misses_leader(const std::string& job, Instant now) const;
 
 private:
     struct Kept {

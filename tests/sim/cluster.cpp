@@ -149,7 +149,7 @@ bool Cluster::is_training() {
 
 bool Cluster::is_done() {
     return std::all_of(in_order_.begin(), in_order_.end(), [](const Host* host) {
-        return !host->is_alive() || host->report().has_value();
+        return !host->is_alive() || host->has_left();
     });
 }
 

@@ -197,8 +197,7 @@ void Host::perform(Agent::Effect& effect) {
                     " exit_code=" + std::to_string(e.report.exit_code));
                 cluster_.checkers().on_exit(name_, e.report.exit_code);
                 if (candidate_)
-                    depart(candidate_->departure.finished(
-                        candidate_->lease.machine().is_leading(), agent::is_over(e.report)));
+                    depart(candidate_->departure.finished(departure_facts()));
             },
             [&](const agent::WorkerGroup::SignalLeader& e) {
                 const auto found = workers_.find(e.local_rank);
@@ -480,6 +479,7 @@ void Host::let_go() {
 
 void Host::signal(int signal) {
     note("gets " + signal_name(signal));
+    if (report_ && candidate_) return depart(candidate_->departure.signalled(signal));
     is_ending_ = true;
     show_saves();
     agent_.post(Agent::Signalled{signal});

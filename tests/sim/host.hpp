@@ -108,6 +108,9 @@ public:
     bool is_training() const;
     const std::optional<agent::JobReport>& report() const { return report_; }
 
+    /// Whether its process has ended by itself. One that is no candidate ends with its report.
+    bool has_left() const { return report_ && (!candidate_ || candidate_->has_left); }
+
     void begin();
     /// Makes it serve the rendezvous itself.
     void host_server() { is_hosting_ = true; }
@@ -199,7 +202,9 @@ private:
     void find_voters(std::size_t at);
     void open_sought(Host* leader);
     void fail_sought(const std::string& reason);
+    agent::Departure::Facts departure_facts() const;
     void depart(agent::Departure::Step step);
+    void watch_leader();
     void leave();
     void set_fence(std::optional<Instant> ends_at);
     void watch_fence();
@@ -232,6 +237,9 @@ private:
         std::optional<bool> leaving;
         agent::Departure departure{true};
         bool was_idle = true;
+        /// Its server was elected by voters, after an end was recorded.
+        bool is_successor = false;
+        bool has_left = false;
     };
 
     Cluster& cluster_;

@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint16_t server_port = 29'000;
 constexpr Duration change_again_after = 1s;
+constexpr Duration watch_interval = 1s;
 
 }  // namespace
 
@@ -30,6 +31,7 @@ void Host::become_candidate() {
         });
     if (!votes) return;
     candidate_->voting = std::make_unique<Voting>(cluster_, name_, addr_, run_id_, nonce_);
+    candidate_->voting->on_over([this] { depart(candidate_->departure.released()); });
     if (name_ == cluster_.typed_endpoints().front()) candidate_->voting->create();
 }
 
@@ -86,7 +88,9 @@ void Host::perform(witness::LeaderLease::Effect& effect) {
                     {name_, run_id_, elected.epoch, cluster_.etcd().erased_count()});
                 own.server->lead(
                     {elected.epoch, elected.until, elected.led_before, elected.ends, addr_});
+                own.is_successor = own.voting && !elected.ends.empty();
                 open_sought(this);
+                post_to_agent([this] { depart(candidate_->departure.elected()); });
             },
             [&](const Lease::Extended& extended) {
                 own.server->lead({extended.epoch, extended.until});
@@ -156,6 +160,8 @@ void Host::open_server() {
         });
     };
     options.on_act = [this](const control::ServerMessage& message, const std::string& to) {
+        // A server that does not lead any more names the voters too.
+        if (std::holds_alternative<control::Voters>(message)) return;
         if (std::holds_alternative<control::Lost>(message))
             cluster_.checkers().on_lost({to, cluster_.host(to).incarnation_});
         cluster_.checkers().on_act(
@@ -206,6 +212,13 @@ void Host::fail_sought(const std::string& reason) {
 
 // ---- the end of the process ---------------------------------------------------------------------
 
+agent::Departure::Facts Host::departure_facts() const {
+    const auto& own = *candidate_;
+    const bool votes = own.voting && own.voting->is_voter() && !own.voting->is_over();
+    const bool is_hosting = own.lease.machine().is_leading();
+    return {is_hosting, agent::is_over(*report_), votes, own.is_successor && is_hosting};
+}
+
 void Host::depart(agent::Departure::Step step) {
     using Step = agent::Departure::Step;
     auto& own = *candidate_;
@@ -215,6 +228,12 @@ void Host::depart(agent::Departure::Step step) {
             if (own.server && own.server->is_idle()) depart(own.departure.server_idle());
             return later(cluster_.options().settings.lease + limits::drain_margin, [this] {
                 if (is_alive_) depart(candidate_->departure.waited());
+            });
+        case Step::wait_for_release:
+            watch_leader();
+            return later(cluster_.options().settings.lease + limits::drain_margin, [this] {
+                if (is_alive_ && candidate_->departure.waits_for_release())
+                    depart(candidate_->departure.waited());
             });
         case Step::release_server: {
             const bool is_over = agent::is_over(*report_);
@@ -231,9 +250,19 @@ void Host::depart(agent::Departure::Step step) {
     }
 }
 
+void Host::watch_leader() {
+    later(watch_interval, [this] {
+        if (!is_alive_ || !candidate_->departure.waits_for_release()) return;
+        if (candidate_->voting->misses_leader() && !candidate_->lease.machine().is_leading())
+            candidate_->lease.post(witness::LeaderLease::Sought{false});
+        watch_leader();
+    });
+}
+
 /// The process exits.
 void Host::leave() {
     if (!is_alive_) return;
+    candidate_->has_left = true;
     candidate_->lease.freeze();
     if (candidate_->voting) candidate_->voting->freeze();
     if (own_server() && own_server()->is_up()) own_server()->kill();

@@ -65,6 +65,11 @@ bool Voting::is_voter() const {
     return voters && voters->set.has(process_);
 }
 
+bool Voting::is_over() const {
+    const auto* const record = voter_.last_accepted(run_id_);
+    return record != nullptr && record->is_over();
+}
+
 void Voting::ask_for_voters(const std::string& host, OnFound on_found) {
     call(host, which_voters, [this, on_found = std::move(on_found)](const std::string& line) {
         control::ServerMessageDecoder decoder;
@@ -191,6 +196,7 @@ voters::Answer Voting::vote(const voters::Request& request) {
         cluster_.checkers().on_accepted(
             {run_id_, process_, accept->ballot, accept->record, world_.now()});
         known({accept->record.lineage, accept->ballot, accept->record.voters});
+        if (accept->record.is_over() && on_over_) later(on_over_);
     }
     return answer;
 }

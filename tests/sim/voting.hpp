@@ -48,6 +48,11 @@ public:
     std::optional<control::Voters> known() const { return requests_.machine().known(); }
     /// Whether it votes, as far as it knows.
     bool is_voter() const;
+    /// The record of its own voter: a leader has stepped down after the end of the job.
+    bool is_over() const;
+    bool misses_leader() const { return voter_.misses_leader(run_id_, world_.now()); }
+    /// Called when its own voter has such a record.
+    void on_over(std::function<void()> call) { on_over_ = std::move(call); }
     /// Asks another host's process which voters the job has. Real programs have no such request
     /// yet (Known limits in rendezvous/voters/README.md).
     void ask_for_voters(const std::string& host, OnFound on_found);
@@ -87,6 +92,7 @@ private:
     int last_request_ = 0;
     std::map<int, OnAnswer> on_answers_;
     std::map<int, OnChanged> on_changes_;
+    std::function<void()> on_over_;
     int last_call_ = 0;
     /// By voter. The end of an earlier call says nothing about what was sent since.
     std::map<Nonce, int> newest_calls_;

@@ -185,6 +185,24 @@ TEST_CASE("an operation whose voters do not answer ends at its deadline") {
     CHECK(!cluster.proposers.at('a').next_deadline());
 }
 
+TEST_CASE("a leader that steps down waits for each voter that answers, for a short time only") {
+    Cluster cluster("abc");
+    cluster.decide('a', take);
+    cluster.silent = {'c'};
+    CHECK(!cluster.run('a', StepDown{1}).has_value());
+    CHECK(cluster.voters.at('b').last_accepted("job")->leader == std::nullopt);
+    const auto deadline = cluster.proposers.at('a').next_deadline();
+    REQUIRE(deadline.has_value());
+    CHECK(*deadline < cluster.now + limits::vote_timeout);
+    cluster.now = *deadline;
+    const auto effects = cluster.handle('a', P::DeadlinePassed{});
+    REQUIRE(effects.size() == 1);
+    CHECK(std::get<P::Decided>(effects.front()).outcome == Outcome::done);
+    CHECK(!cluster.proposers.at('a').next_deadline());
+    // No other operation waits for them.
+    CHECK(cluster.decide('a', take).outcome == Outcome::done);
+}
+
 TEST_CASE("a lost race is tried again with a higher ballot") {
     Cluster cluster("abc");
     for (int i = 0; i < 5; ++i)
