@@ -404,7 +404,6 @@ void RendezvousAccess::know(const control::Voters& voters) {
 }
 
 void RendezvousAccess::replace_lost_leader() {
-    // A node that does not lead gets no other result than its own by that.
     if (voters_->misses_leader() && !election_->is_leading()) election_->seek(false);
 }
 
