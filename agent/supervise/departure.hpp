@@ -12,8 +12,8 @@ public:
         none,
         /// The server goes on after the job until each agent has left or has lost its lease.
         wait_for_nodes,
-        /// The process stays a voter: without it the loss of the leader could leave no majority, and
-        /// nodes without a result would get none.
+        /// The process stays a voter: without it the loss of the leader could leave no majority,
+        /// and nodes without a result would get none.
         wait_for_release,
         /// The server is taken out of the election. The process exits after the election's answer,
         /// or when the time limit has passed.

@@ -306,11 +306,13 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
             "--on-hang",
             std::string{control::name_of(ours.on_hang)},
             std::string{control::name_of(theirs.on_hang)});
-    if (ours.failover != theirs.failover)
-        return differs(
-            "--rdzv-standby",
-            std::string{control::name_of(ours.failover)},
-            std::string{control::name_of(theirs.failover)});
+    if (ours.failover != theirs.failover) {
+        const auto effect = [](control::Failover failover) {
+            return std::string{
+                failover == control::Failover::nodes ? "auto" : "off, or without effect,"};
+        };
+        return differs("--rdzv-standby", effect(ours.failover), effect(theirs.failover));
+    }
     if (ours.max_losses != theirs.max_losses)
         return differs(
             "--max-losses", std::to_string(ours.max_losses), std::to_string(theirs.max_losses));

@@ -53,11 +53,7 @@ Host::Host(
       nonce_(make_nonce(world_.random())),
       agent_(
           world_,
-          Agent{
-              std::move(config),
-              node_of(name_, pid, nonce_),
-              peer_port,
-              world_.random()},
+          Agent{std::move(config), node_of(name_, pid, nonce_), peer_port, world_.random()},
           [this](Agent::Effect& effect) { perform(effect); }) {}
 
 Host::~Host() = default;
@@ -196,8 +192,7 @@ void Host::perform(Agent::Effect& effect) {
                     "ends " + std::string{control::name_of(e.report.outcome)} +
                     " exit_code=" + std::to_string(e.report.exit_code));
                 cluster_.checkers().on_exit(name_, e.report.exit_code);
-                if (candidate_)
-                    depart(candidate_->departure.finished(departure_facts()));
+                if (candidate_) depart(candidate_->departure.finished(departure_facts()));
             },
             [&](const agent::WorkerGroup::SignalLeader& e) {
                 const auto found = workers_.find(e.local_rank);

@@ -26,9 +26,9 @@ void Host::become_candidate() {
     const auto nonce = (votes ? nonce_ : make_nonce(world_.random())).to_string();
     const auto* const engine = votes ? "the voters" : "etcd";
     candidate_ = std::make_unique<Candidate>(
-        world_, witness::LeaderLease{{engine, nonce, limits::etcd_ttl}}, [this](auto& effect) {
-            perform(effect);
-        });
+        world_,
+        witness::LeaderLease{{engine, nonce, votes ? limits::voted_ttl : limits::etcd_ttl}},
+        [this](auto& effect) { perform(effect); });
     if (!votes) return;
     candidate_->voting = std::make_unique<Voting>(cluster_, name_, addr_, run_id_, nonce_);
     candidate_->voting->on_over([this] { depart(candidate_->departure.released()); });

@@ -167,7 +167,8 @@ TEST_CASE("nodes of a job agree on whether they elect another server") {
     CAPTURE(lines);
     REQUIRE(lines.size() == 2);
     CHECK(
-        lines[0].find("--rdzv-standby is nodes on b and off in the job started on a") !=
+        lines[0].find(
+            "--rdzv-standby is auto on b and off, or without effect, in the job started on a") !=
         std::string::npos);
 }
 
