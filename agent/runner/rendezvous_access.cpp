@@ -95,7 +95,8 @@ RendezvousAccess::~RendezvousAccess() {
 void RendezvousAccess::connect(int link, bool may_host, Duration unanswered_for) {
     links_.emplace(link, nullptr);
     if (elects()) return seek(link, unanswered_for);
-    if (server_) return open(link, own_server_);
+    // Elsewhere a server of a voter only knows what the voter knows.
+    if (server_ && (voters_ == nullptr || serves_endpoint_)) return open(link, own_server_);
     if (!may_host) return open(link, config_.rendezvous.endpoint);
     boost::asio::co_spawn(io_, attempt(link, unanswered_for), rethrow);
 }
