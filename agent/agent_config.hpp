@@ -46,13 +46,9 @@ struct ElectionPlan {
     bool has_voters() const { return std::holds_alternative<VotersPlan>(engine); }
 };
 
-/// The word for the engine of an election.
+/// The word for the engine of an election. Requires: the plan has one outside of the job.
 inline const char* by_engine(
-    const ElectionPlan& plan,
-    const char* for_etcd,
-    const char* for_kubernetes,
-    const char* for_voters) {
-    if (plan.has_voters()) return for_voters;
+    const ElectionPlan& plan, const char* for_etcd, const char* for_kubernetes) {
     return std::holds_alternative<EtcdPlan>(plan.engine) ? for_etcd : for_kubernetes;
 }
 

@@ -42,7 +42,7 @@ std::string server_placement(const JobSpec& spec, const SystemInfo& system) {
     const auto& election = spec.election.value;
     if (election && !election->has_voters())
         return std::string{"no node is special: the one whose server holds the job's "} +
-               agent::by_engine(*election, "key in etcd", "Lease in Kubernetes", "") +
+               agent::by_engine(*election, "key in etcd", "Lease in Kubernetes") +
                " serves, and when it is gone another one follows";
     server::PlacementFacts facts;
     facts.endpoint = spec.endpoint.value;

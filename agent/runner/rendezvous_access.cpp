@@ -7,6 +7,7 @@
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/random.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/control/versions.hpp"
 #include "rendezvous/net/tcp.hpp"
@@ -29,13 +30,6 @@ constexpr int port_attempts = 64;
 Endpoint own_end(const server::ListenOn& on, std::uint16_t port) {
     const bool is_one_address = on.scope == server::ListenOn::Scope::address;
     return {is_one_address ? on.address : "127.0.0.1", port};
-}
-
-std::string addresses_of(const control::VoterSet& set) {
-    std::string text;
-    for (const auto& voter : set.voters)
-        text += (text.empty() ? "" : " ") + voter.address;
-    return text;
 }
 
 /// Called at the end of a coroutine. `detached` would drop an exception (e.g. no thread can be
@@ -360,7 +354,7 @@ void RendezvousAccess::fail_sought(std::string reason) {
 // ---- voters -------------------------------------------------------------------------------------
 
 /// This process is a voter from here on, and asks the other ones.
-void RendezvousAccess::begin_voting(const std::string& own_address) {
+void RendezvousAccess::begin_voting(std::string own_address) {
     const auto [nonce, peer_port] = peers_.own_voter();
     // Its engine serves this process's votes until it is destroyed.
     election_.reset();
@@ -369,7 +363,7 @@ void RendezvousAccess::begin_voting(const std::string& own_address) {
         peers_.calls,
         config_.join.run_id,
         nonce,
-        VoterEngine::Place{config_.join.node.host, {own_address, peer_port}},
+        VoterEngine::Place{config_.join.node.host, {std::move(own_address), peer_port}},
         peers_.random);
     engine->on_over([this] { hooks_.on_voters_released(); });
     voters_ = engine.get();
@@ -383,8 +377,7 @@ void RendezvousAccess::begin_voting(const std::string& own_address) {
 /// A lost node joins under another nonce, and what it promised under the earlier one counts no
 /// more. The server has the nonce too.
 void RendezvousAccess::renew_voter() {
-    const auto address = voters_->local_address();
-    begin_voting(address);
+    begin_voting(voters_->local_address());
     fail_sought("this node has joined again");
     if (!server_) return;
     server_.reset();
@@ -414,7 +407,11 @@ void RendezvousAccess::change_voters(const coordinator::ChangeVoters& change) {
     voters_->change_voters(
         change.epoch, change.voters, [this, change](Result<control::Voters> changed) {
             if (changed) {
-                log::info("rendezvous.voters", {{"voters", addresses_of(changed->set)}});
+                const auto voters = short_list(
+                    changed->set.voters, {limits::max_voters, " "}, [](const auto& voter) {
+                        return voter.address;
+                    });
+                log::info("rendezvous.voters", {{"voters", voters}});
                 return server_->voters_changed(change.run_id, std::move(*changed));
             }
             log::debug("rendezvous.voters_not_changed", {{"reason", changed.error().describe()}});
@@ -428,8 +425,7 @@ void RendezvousAccess::change_voters(const coordinator::ChangeVoters& change) {
 /// This process is the only voter of its own record, in which no round was begun: the job has
 /// another one.
 void RendezvousAccess::follow(const control::Voters& voters) {
-    const auto address = voters_->local_address();
-    begin_voting(address);
+    begin_voting(voters_->local_address());
     fail_sought("the job has another leader");
     know(voters);
 }

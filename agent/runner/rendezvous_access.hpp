@@ -114,7 +114,7 @@ private:
     Result<Endpoint> open_candidate(const std::string& own_address);
     void open_sought(Endpoint leader);
     void fail_sought(std::string reason);
-    void begin_voting(const std::string& own_address);
+    void begin_voting(std::string own_address);
     void renew_voter();
     void know(const control::Voters& voters);
     void change_voters(const coordinator::ChangeVoters& change);

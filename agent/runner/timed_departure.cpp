@@ -5,15 +5,9 @@
 #include "agent/runner/rendezvous_access.hpp"
 #include "rendezvous/base/limits.hpp"
 
-#include <chrono>
 #include <utility>
 
 namespace ddprun::agent {
-namespace {
-
-constexpr Duration watch_interval = std::chrono::seconds{1};
-
-}  // namespace
 
 TimedDeparture::TimedDeparture(
     boost::asio::io_context& io, Plan plan, RendezvousAccess& rendezvous, KeeperLink& keeper)
@@ -55,7 +49,7 @@ void TimedDeparture::perform(Departure::Step step) {
 
 /// If the leader is lost, nodes that do not vote can find no other one than one of the voters.
 void TimedDeparture::watch_leader() {
-    watch_.expires_after(watch_interval);
+    watch_.expires_after(leader_watch_interval);
     watch_.async_wait([this](const boost::system::error_code& ec) {
         if (ec || !departure_.waits_for_release()) return;
         rendezvous_.replace_lost_leader();

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/base/time.hpp"
+
+#include <chrono>
+
 namespace ddprun::agent {
+
+/// How often a voter that waits for its release looks whether the leader is lost.
+inline constexpr Duration leader_watch_interval = std::chrono::seconds{1};
 
 /// The steps after this node has reported its part of the job: a hosted server waits for the other
 /// nodes, a process that votes about the leader waits for its release, an elected server is

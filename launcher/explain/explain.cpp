@@ -176,12 +176,13 @@ std::string explain(
     const auto& rank = spec.node_rank;
     page.row("node rank", rank, rank.value ? std::to_string(*rank.value) : "any");
     page.row("max restarts", spec.max_restarts, std::to_string(spec.max_restarts.value));
+    const auto& election = spec.election.value;
     page.row(
         "rendezvous",
         spec.is_static,
-        spec.election.value    ? by_engine(*spec.election.value, "etcd", "k8s", "c10d")
-        : spec.is_static.value ? "static"
-                               : "c10d");
+        election && !election->has_voters() ? by_engine(*election, "etcd", "k8s")
+        : spec.is_static.value              ? "static"
+                                            : "c10d");
     page.row("standby", spec.failover, std::string{control::name_of(spec.failover.value)});
     const auto& restarts = spec.restarts;
     page.row("restart delay", restarts.delay, describe(restarts.delay.value));

@@ -518,7 +518,7 @@ inline constexpr std::size_t max_etcd_members = 16;
 /// How jobs of one name have ended, as an elected server stores it: 24 KiB in base64, so that a
 /// Lease with it and with what Kubernetes adds is within `max_http_answer_bytes`.
 inline constexpr std::size_t max_end_record_bytes = 18 * 1024;
-/// The same for election by the job's own nodes, whose answers take a round trip between them.
+/// Election by the job's own nodes: the time of a leadership, and the shortest lease, as above.
 inline constexpr Duration voted_ttl = 4s;
 inline constexpr Duration shortest_voted_lease = 12s;
 /// How often an elected leader claims the endpoint of the command line, where the job's first

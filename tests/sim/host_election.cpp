@@ -16,8 +16,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint16_t server_port = 29'000;
-constexpr Duration change_again_after = 1s;
-constexpr Duration watch_interval = 1s;
 
 }  // namespace
 
@@ -130,7 +128,7 @@ void Host::change_voters(std::uint64_t epoch, std::vector<control::VoterPlace> v
                 return candidate_->server->voters_changed(*changed);
             }
             note("does not change the voters: " + changed.error().describe());
-            later(change_again_after, [this, epoch, voters] {
+            later(limits::voters_retry, [this, epoch, voters] {
                 if (voter() != nullptr) change_voters(epoch, voters);
             });
         });
@@ -251,7 +249,7 @@ void Host::depart(agent::Departure::Step step) {
 }
 
 void Host::watch_leader() {
-    later(watch_interval, [this] {
+    later(agent::leader_watch_interval, [this] {
         if (!is_alive_ || !candidate_->departure.waits_for_release()) return;
         if (candidate_->voting->misses_leader() && !candidate_->lease.machine().is_leading())
             candidate_->lease.post(witness::LeaderLease::Sought{false});

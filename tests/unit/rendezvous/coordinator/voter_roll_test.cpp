@@ -259,14 +259,15 @@ TEST_CASE("of one record the voters of an older ballot are ignored, and those of
 }
 
 TEST_CASE("only a node that others reach, and that is notified of voters, can vote") {
-    Story job{"5", 3, speaks_version_2};
+    Story job{"6", 3, speaks_version_2};
     job.has_voters();
     job.lives_at("d", "127.0.0.1", "127.0.0.1");
     job.join("a");
     job.join("b", [](control::Join& join) { join.peer_port = 0; });
-    job.join("c", [](control::Join& join) { join.addr = "node3.example"; });
+    job.join("c", [](control::Join& join) { join.addr = "a\"b"; });
     job.join("d", [](control::Join& join) { join.socket_addr = "127.0.0.1:5000"; });
     job.join("e", [](control::Join& join) { join.versions = {}; });
+    job.join("f", [](control::Join& join) { join.addr = "node6.example"; });
     CHECK(output(job) == requested("a"));
     job.voters_changed(record(1, "a"));
     job.output();
