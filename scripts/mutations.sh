@@ -13,7 +13,7 @@ binary=$copy/build/sim/bin/ddprun_sim
 log=$top/build/mutations/log
 longest_run=300 # seconds of processor time: a life that does not end is found, too
 
-few=(rank_given_twice drain_forgets_one budget_spent_twice jobs_mixed_up result_for_a_join)
+few=(rank_given_twice drain_forgets_one budget_spent_twice jobs_mixed_up result_for_a_join voters_change_in_one_step)
 
 names=("$@")
 if [ "${1:-}" = --few ]; then
@@ -45,8 +45,12 @@ live() { # SEEDS LOG LIVES
     ) >"$2" 2>&1
 }
 
-# Of fixed servers, unless the patch has a line "Lives: elected".
-lives_of() { grep -qx 'Lives: elected' "tests/sim/mutations/$1.patch" && echo 'elected soak' || echo soak; }
+# Of fixed servers, unless the patch has a line "Lives: elected" or "Lives: voted".
+lives_of() {
+    local kind
+    kind=$(sed -n 's/^Lives: //p' "tests/sim/mutations/$1.patch")
+    echo "${kind:+$kind }soak"
+}
 
 seeds_of() { sed -n 's/^Seeds: //p' "tests/sim/mutations/$1.patch"; }
 

@@ -334,6 +334,70 @@ TEST_CASE("leaders: an epoch twice, an act without the key, an act after a newer
     }
 }
 
+TEST_CASE(
+    "votes: two values of one ballot, two records, numbers that go back, two leaders of one "
+    "epoch") {
+    const auto process = [](std::uint8_t number) { return Nonce{{number}}; };
+    voters::JobRecord first;
+    first.lineage = process(9);
+    first.leader = voters::Leader{"a", "a:1", process(1)};
+    first.epoch = 2;
+    first.voters = {4, {{"a:1", process(1)}, {"b:1", process(2)}, {"c:1", process(3)}}, {}};
+    const auto by =
+        [&](std::uint8_t voter, std::uint64_t counter, const voters::JobRecord& record) {
+            return AcceptSeen{"job", process(voter), {counter, process(1)}, record, {}};
+        };
+    Facts facts;
+    facts->on_accepted(by(1, 1, first));
+    facts->on_accepted(by(2, 1, first));
+    CHECK(facts.is_fine());
+    // Two of three voters accept it.
+    const auto chosen_next = [&](const voters::JobRecord& next) {
+        Facts others = facts;
+        others->on_accepted(by(1, 2, next));
+        CHECK(others.is_fine());
+        others->on_accepted(by(3, 2, next));
+        return others;
+    };
+    {
+        auto next = first;
+        next.counter = 2;
+        CHECK(chosen_next(next).is_fine());
+        Facts others = facts;
+        others->on_accepted(by(3, 1, next));
+        CHECK(others.finds("two records of job job have one ballot"));
+    }
+    {
+        auto next = first;
+        next.lineage = process(8);
+        CHECK(chosen_next(next).finds("a job has two records"));
+    }
+    {
+        auto next = first;
+        next.epoch = 1;
+        CHECK(chosen_next(next).finds("epoch 1 and voters 4 is chosen after one of epoch 2"));
+    }
+    {
+        auto next = first;
+        next.voters.version = 3;
+        CHECK(chosen_next(next).finds("epoch 2 and voters 3 is chosen after one of epoch 2"));
+    }
+    {
+        auto next = first;
+        next.leader->nonce = process(2);
+        CHECK(chosen_next(next).finds("epoch 2 has two leaders in the record"));
+    }
+    {
+        auto without = first;
+        without.leader.reset();
+        auto others = chosen_next(without);
+        CHECK(others.is_fine());
+        others->on_accepted(by(1, 3, first));
+        others->on_accepted(by(2, 3, first));
+        CHECK(others.finds("epoch 2 has two leaders in the record"));
+    }
+}
+
 TEST_CASE("endings: a job goes on after its end, a member runs another instead") {
     {
         Facts facts;
