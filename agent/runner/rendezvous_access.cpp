@@ -9,7 +9,6 @@
 #include "rendezvous/base/random.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/base/version.hpp"
-#include "rendezvous/control/versions.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/interfaces.hpp"
 
@@ -67,7 +66,12 @@ RendezvousAccess::RendezvousAccess(
       peers_(std::move(peers)),
       hooks_(std::move(hooks)),
       voters_retry_(io),
-      claim_again_(io) {
+      endpoint_claim_(
+          io,
+          [this](client::CoordinatorClient::Hooks given) {
+              return make_client(config_.rendezvous.endpoint, std::move(given));
+          },
+          [this] { return claim(); }) {
     if (config.secret) secrets_.emplace(*config.secret);
     if (!config_.rendezvous.has_outside_engine()) return;
     const auto candidate = make_nonce(peers_.random).to_string();
@@ -302,7 +306,7 @@ Election::Hooks RendezvousAccess::election_hooks() {
                  election_->own_endpoint()});
             is_successor_ = voters_ != nullptr && !elected.ends.empty();
             open_sought(own_server_);
-            claim_endpoint();
+            endpoint_claim_.start();
             boost::asio::post(io_, [this] { hooks_.on_elected(); });
         },
         [this](std::uint64_t epoch, Instant until) {
@@ -430,26 +434,12 @@ void RendezvousAccess::follow(const control::Voters& voters) {
     know(voters);
 }
 
-/// Nodes that start know the job by the endpoint of the command line. A `ddprun` that is started
-/// there would begin the job again, and these nodes would join it.
-void RendezvousAccess::claim_endpoint() {
-    if (voters_ == nullptr || serves_endpoint_ || !election_->is_leading())
-        return claiming_.reset();
-    client::CoordinatorClient::Hooks hooks;
-    hooks.on_opened = [this](const client::CoordinatorClient::Opened& opened) {
-        const auto known = voters_->known();
-        if (opened.version >= control::voters_since && known)
-            claiming_->send(control::Claim{config_.join.run_id, *known});
-    };
-    // Most often no process is there, and what it answers does not matter.
-    hooks.on_connected = [](int) {};
-    hooks.on_message = [](const control::ServerMessage&) {};
-    hooks.on_closed = [](const client::CoordinatorClient::Closed&) {};
-    claiming_ = make_client(config_.rendezvous.endpoint, std::move(hooks));
-    claim_again_.expires_after(limits::claim_interval);
-    claim_again_.async_wait([this](const error_code& ec) {
-        if (!ec) claim_endpoint();
-    });
+/// None: this node does not lead, or nodes that start find its server themselves.
+std::optional<control::Claim> RendezvousAccess::claim() const {
+    if (voters_ == nullptr || serves_endpoint_ || !election_->is_leading()) return std::nullopt;
+    auto known = voters_->known();
+    if (!known) return std::nullopt;
+    return control::Claim{config_.join.run_id, std::move(*known)};
 }
 
 void RendezvousAccess::release(bool is_job_over) {

@@ -3,6 +3,7 @@
 
 #include "agent/agent_config.hpp"
 #include "agent/runner/election.hpp"
+#include "agent/runner/endpoint_claim.hpp"
 #include "agent/runner/peer_calls.hpp"
 #include "agent/runner/voter_engine.hpp"
 #include "agent/supervise/agent.hpp"
@@ -119,7 +120,7 @@ private:
     void know(const control::Voters& voters);
     void change_voters(const coordinator::ChangeVoters& change);
     void follow(const control::Voters& voters);
-    void claim_endpoint();
+    std::optional<control::Claim> claim() const;
 
     boost::asio::io_context& io_;
     const AgentConfig& config_;
@@ -135,8 +136,7 @@ private:
     boost::asio::steady_timer voters_retry_;
     /// This node's server is at the endpoint of the command line.
     bool serves_endpoint_ = false;
-    boost::asio::steady_timer claim_again_;
-    std::unique_ptr<client::CoordinatorClient> claiming_;
+    EndpointClaim endpoint_claim_;
     /// The last search for the leader has failed.
     bool has_found_none_ = false;
     /// The link whose attempt waits for the election.
