@@ -54,7 +54,7 @@ void stand_by(const JobStep& step, const Member& member) {
 
 /// For a message that arrives late, on a connection that the node has replaced by a newer one.
 void close_outdated(JobStep& step, ConnectionId connection) {
-    ++step.job.stale_count;
+    ++step.job.history.stale_count;
     step.out.push_back(Close{connection, "the node has a newer connection"});
 }
 
@@ -100,7 +100,8 @@ std::optional<control::Refused> objection_to_join(JobStep& step, const control::
     auto& job = step.job;
     if (job.causes.cancel || job.is<Over>())
         return control::Refused{
-            "job '" + job.identity.run_id + "' is ending: " + job.said.reason, retry_while_ending};
+            "job '" + job.identity.run_id + "' is ending: " + job.history.said.reason,
+            retry_while_ending};
     if (const auto why = disagreement(job.terms, join); !why.empty())
         return control::Refused{
             "job '" + job.identity.run_id + "': " + why + "; all nodes must be started alike",

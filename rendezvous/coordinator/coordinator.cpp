@@ -289,9 +289,9 @@ std::optional<control::Refused> Coordinator::objection_to_new_job(
     const auto* last = newest == newest_.end() ? nullptr : &jobs_.at(newest->second);
     if (last && last->is_over() &&
         (is_for_one_job || last->unrecorded_result() || last->is_changing_voters()))
-        // This process is about to exit; a node that joins after that can listen at the port
-        // itself. An end that is not recorded yet is lost if the next leader gets a newer job
-        // first. And voters are changed once at a time.
+        // Three reasons to wait. A hosted server is about to exit, and then the node can listen at
+        // the port itself. The next leader would drop an end that is not recorded yet if it got a
+        // newer job first. Voters are changed once at a time.
         return control::Refused{
             "job '" + join.run_id + "' of this ddprun " + last->ending(), retry_when_over};
     if (last && join.incarnation) {

@@ -30,7 +30,7 @@ void feed_silence(JobStep& step, Silence::Event event) {
                     step.send(*job.members.find(ask.witness), ask.question);
                 },
                 [&](Silence::Noted& noted) { step.note(std::move(noted.text)); },
-                [&](Silence::Stale) { ++job.stale_count; },
+                [&](Silence::Stale) { ++job.history.stale_count; },
             },
             effect);
 }

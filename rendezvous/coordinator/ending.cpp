@@ -51,13 +51,13 @@ Instant forget_at(const JobStep& step) {
 void end_in_timeline(JobStep& step, const control::Cause* cause) {
     auto& job = step.job;
     if (!job.has_current_round()) return;
-    const auto totals = job.ledger.totals(step.now);
+    const auto totals = job.history.ledger.totals(step.now);
     const auto number = job.round->number;
-    if (!job.timeline.is_in(number)) job.timeline.begin_round(number, totals);
+    if (!job.history.timeline.is_in(number)) job.history.timeline.begin_round(number, totals);
     if (cause)
-        job.timeline.end_round({cause->kind, cause->reason}, totals);
+        job.history.timeline.end_round({cause->kind, cause->reason}, totals);
     else
-        job.timeline.end_round({}, totals);
+        job.history.timeline.end_round({}, totals);
 }
 
 void end(
@@ -72,7 +72,7 @@ void end(
     over.result.secondary_failures = other_failures(job, over.result.root_cause);
     over.is_recorded = job.identity.epoch == 0;
     over.forget_at = forget_at(step);
-    over.result.goodput = job.ledger.totals(step.now);
+    over.result.goodput = job.history.ledger.totals(step.now);
     const auto result = over.result;
     const bool was_recovering = job.is<Recovering>();
     step.enter(std::move(over));

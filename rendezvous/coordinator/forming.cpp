@@ -30,7 +30,7 @@ constexpr std::size_t most_named = 8;
 /// With `never` a late node may fill a free place, but the round grows by a command only.
 std::size_t most_nodes(const JobData& job) {
     const bool fills_holes_only =
-        job.terms.settings.late_nodes == control::LateNodes::never && job.round && !job.is_size_new;
+        job.terms.settings.late_nodes == control::LateNodes::never && job.round && !job.size.is_new;
     if (!fills_holes_only) return job.max_nodes();
     return std::clamp(job.round->places.size(), job.min_nodes(), job.max_nodes());
 }

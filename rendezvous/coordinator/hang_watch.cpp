@@ -151,7 +151,7 @@ void report(JobStep& step, const HangVerdict& verdict, const std::vector<RankSee
     if (verdict.kind == HangVerdict::Kind::hangs)
         found.rows.push_back(verdict.is_certain ? "confidence: high" : "confidence: low");
     found.rows.push_back("next: " + next_text(settings, killed));
-    if (!hang) ++job.hang_count;
+    if (!hang) ++job.history.hang_count;
     step.out.push_back(Hung{job.identity.run_id, job.round->number, found.headline, found.rows});
     tell_members(step, found, verdict.suspects, killed);
     hang = ReportedHang{verdict.kind, std::move(found.headline), kills};
@@ -165,7 +165,7 @@ void on_sites(JobStep& step, const Member& member, const control::NodeSites& sit
     const bool is_meant = job.terms.settings.hang_after && job.is<Running>() && member.group_rank &&
                           member.is_active() && sites.round == job.round->number;
     if (!is_meant) {
-        ++job.stale_count;
+        ++job.history.stale_count;
         return;
     }
     job.round->place_of(member).sites = ReportedSites{sites, step.now};

@@ -31,7 +31,7 @@ void on_received(JobStep& step, Job::Received received) {
     auto* member = job.members.find(received.nonce);
     if (member == nullptr || !member->speaks_through(received.connection)) {
         step.has_changed = false;
-        ++job.stale_count;
+        ++job.history.stale_count;
         return;
     }
     member->has_answered = true;
@@ -90,8 +90,9 @@ Ledger::State ledger_state(JobData& job) {
 
 void feed_ledger(JobStep& step) {
     auto& job = step.job;
-    job.ledger.enter(ledger_state(job), job.round ? job.round->number : -1, step.now);
-    if (step.steps) job.ledger.on_report(step.steps->group_rank, step.steps->report, step.now);
+    job.history.ledger.enter(ledger_state(job), job.round ? job.round->number : -1, step.now);
+    if (step.steps)
+        job.history.ledger.on_report(step.steps->group_rank, step.steps->report, step.now);
 }
 
 /// The ledger is fed first. A round that was reported begins when the job has recovered, since
@@ -100,8 +101,9 @@ void feed_timeline(JobStep& step) {
     auto& job = step.job;
     if (!job.is<Running>() && !job.is<Draining>()) return;
     const auto number = job.round->number;
-    if (!job.timeline.is_in(number)) job.timeline.begin_round(number, job.ledger.totals(step.now));
-    job.timeline.reach(job.ledger.phase());
+    if (!job.history.timeline.is_in(number))
+        job.history.timeline.begin_round(number, job.history.ledger.totals(step.now));
+    job.history.timeline.reach(job.history.ledger.phase());
 }
 
 void note_desertion(JobStep& step) {
@@ -149,7 +151,7 @@ Job::Job(Identity identity, const control::Join& first, Instant now)
 Job::Job(Identity identity, const control::Resume& first, Instant now)
     : data_(std::move(identity), first.join, Recovering{}, now) {
     std::get<Recovering>(data_.state).ends_at = now + data_.lease();
-    data_.said.state = "recovering";
+    data_.history.said.state = "recovering";
 }
 
 void Job::handle(Event event, Instant now, std::vector<Effect>& out) {
@@ -235,7 +237,7 @@ const control::JobResult* Job::unrecorded_result() const {
 std::string Job::ending() const {
     const auto* over = std::get_if<Over>(&data_.state);
     if (!over) return "is not over";
-    return std::string{control::name_of(over->result.outcome)} + " (" + data_.said.reason +
+    return std::string{control::name_of(over->result.outcome)} + " (" + data_.history.said.reason +
            ", exit code " + std::to_string(over->result.exit_code) + ")";
 }
 
@@ -244,8 +246,8 @@ JobStatus Job::status(Instant now, std::size_t first_node) const {
 }
 
 TimelineStatus Job::timeline(int first_round) const {
-    TimelineStatus status{data_.timeline.older(), {}};
-    for (const auto& round : data_.timeline.rounds())
+    TimelineStatus status{data_.history.timeline.older(), {}};
+    for (const auto& round : data_.history.timeline.rounds())
         if (round.number >= first_round) status.rounds.push_back(round);
     return status;
 }
@@ -267,7 +269,8 @@ void Job::check() {
 }
 
 bool Job::is_ledger_complete(Instant now) const {
-    return data_.ledger.own_time(now) == data_.phases.until_the_end(now, data_.state.index());
+    return data_.history.ledger.own_time(now) ==
+           data_.history.phases.until_the_end(now, data_.state.index());
 }
 
 }  // namespace ddprun::coordinator

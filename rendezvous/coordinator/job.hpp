@@ -121,7 +121,7 @@ public:
     std::string ending() const;
     JobStatus status(Instant now, std::size_t first_node) const;
     TimelineStatus timeline(int first_round) const;
-    std::uint64_t stale_count() const { return data_.stale_count; }
+    std::uint64_t stale_count() const { return data_.history.stale_count; }
     /// Whether the phases of the job's ledger sum up to the job's whole time.
     bool is_ledger_complete(Instant now) const;
 

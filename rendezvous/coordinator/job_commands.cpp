@@ -27,7 +27,7 @@ void answer(JobStep& step, const JobCommanded& commanded, Outcome outcome, std::
 
 /// Why the job cannot be stopped like this; empty when it can.
 std::string objection_to_stop(const JobData& job, const control::JobCommand& command) {
-    if (job.is<Over>()) return "the job is over: " + job.said.reason;
+    if (job.is<Over>()) return "the job is over: " + job.history.said.reason;
     const auto grace = job.terms.settings.grace;
     if (command.grace && *command.grace > grace)
         return "--grace=" + seconds_text(*command.grace) + " is longer than the job's own (" +

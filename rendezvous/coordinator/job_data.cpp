@@ -36,8 +36,7 @@ JobData::JobData(
           LossRecord{first.settings.max_losses},
           ProgressRecord{first.settings.restart.rounds_without_progress},
           {}},
-      phases{{}, now},
-      ledger(now) {}
+      history(now) {}
 
 Duration PhaseTimes::until_the_end(Instant now, std::size_t state) const {
     Duration sum{};
@@ -100,8 +99,8 @@ Instant JobData::ready_by(Instant now) const {
 }
 
 void JobStep::enter(JobState next) {
-    job.phases.spent.at(job.state.index()) += now - job.phases.entered_at;
-    job.phases.entered_at = now;
+    job.history.phases.spent.at(job.state.index()) += now - job.history.phases.entered_at;
+    job.history.phases.entered_at = now;
     job.state = std::move(next);
 }
 
@@ -116,14 +115,15 @@ void JobStep::refuse(
 }
 
 void JobStep::say(std::string_view state, std::string reason) const {
-    if (state == job.said.state && reason == job.said.reason) return;
-    const bool is_new_state = state != job.said.state;
-    job.said = {std::string{state}, reason};
-    out.push_back(Changed{job.identity.run_id, job.said.state, std::move(reason), is_new_state});
+    if (state == job.history.said.state && reason == job.history.said.reason) return;
+    const bool is_new_state = state != job.history.said.state;
+    job.history.said = {std::string{state}, reason};
+    out.push_back(
+        Changed{job.identity.run_id, job.history.said.state, std::move(reason), is_new_state});
 }
 
 void JobStep::note(std::string text) const {
-    out.push_back(Changed{job.identity.run_id, job.said.state, std::move(text)});
+    out.push_back(Changed{job.identity.run_id, job.history.said.state, std::move(text)});
 }
 
 std::string counted(std::size_t count, const char* one) {

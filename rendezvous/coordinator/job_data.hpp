@@ -243,15 +243,41 @@ struct PhaseTimes {
     Duration until_the_end(Instant now, std::size_t state) const;
 };
 
+/// What has happened so far: for people, and for the next server.
+struct JobHistory {
+    Said said;
+    PhaseTimes phases;
+    Ledger ledger;
+    Timeline timeline;
+    std::uint64_t hang_count = 0;
+    /// The number of messages that are about other rounds or do not fit the sender's state.
+    std::uint64_t stale_count = 0;
+
+    explicit JobHistory(Instant now) : phases{{}, now}, ledger(now) {}
+};
+
+/// The number of nodes, where a command has changed it.
+struct JobSize {
+    std::optional<control::Resized> resized;
+    /// No round has begun since: the next one may have free places filled, also with
+    /// `--late-nodes=never`.
+    bool is_new = false;
+};
+
+/// Commands that wait for agents.
+struct OpenCommands {
+    /// In the order in which they came.
+    std::list<OpenCommand> open;
+    /// The id of the last order to an agent.
+    std::uint64_t last_order = 0;
+};
+
 struct JobData {
     JobIdentity identity;
     /// The first node's join: nodes, budget, settings, user. All nodes must agree with it, also
     /// after a command has changed the number of nodes.
     control::Join terms;
-    std::optional<control::Resized> resized;
-    /// A command has changed it, and no round has begun since: the next one may have free places
-    /// filled, also with `--late-nodes=never`.
-    bool is_size_new = false;
+    JobSize size;
     JobState state;
     Membership members;
     Silence silence;
@@ -262,19 +288,10 @@ struct JobData {
     Causes causes;
     Holds holds;
     JobVoters voters;
-    Said said;
-    PhaseTimes phases;
-    Ledger ledger;
-    Timeline timeline;
+    JobHistory history;
     /// When the job is forgotten; set while no node keeps it.
     std::optional<Instant> deserted_until;
-    /// Commands that wait for agents, in the order in which they came; and the id of the last order
-    /// to an agent.
-    std::list<OpenCommand> commands;
-    std::uint64_t last_order = 0;
-    std::uint64_t hang_count = 0;
-    /// The number of messages that are about other rounds or do not fit the sender's state.
-    std::uint64_t stale_count = 0;
+    OpenCommands commands;
 
     JobData(JobIdentity identity, const control::Join& terms, JobState state, Instant now);
 
@@ -308,11 +325,13 @@ struct JobData {
     }
     Duration lease() const;
     /// The number of nodes: as started, or as a command has set it.
-    const control::NodeRange& nodes() const { return resized ? resized->nodes : terms.nodes; }
+    const control::NodeRange& nodes() const {
+        return size.resized ? size.resized->nodes : terms.nodes;
+    }
     std::size_t min_nodes() const { return static_cast<std::size_t>(nodes().min); }
     std::size_t max_nodes() const { return static_cast<std::size_t>(nodes().max); }
     /// A surplus node waits instead of being refused; also one that a smaller size has left over.
-    bool keeps_spares() const { return resized || nodes().keeps_spares(); }
+    bool keeps_spares() const { return size.resized || nodes().keeps_spares(); }
     /// Places are free in the current round.
     bool has_room() const { return round->places.size() < max_nodes(); }
     /// Nodes without a place that could get one now. Visits every member.

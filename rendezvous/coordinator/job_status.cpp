@@ -59,7 +59,7 @@ std::string shown_incarnation(std::string_view name) {
 }
 
 std::string reason(const JobData& job, Instant now) {
-    return job.is<Recovering>() ? recovery_progress(job, now) : job.said.reason;
+    return job.is<Recovering>() ? recovery_progress(job, now) : job.history.said.reason;
 }
 
 std::string root_cause(const JobData& job, Instant now) {
@@ -142,7 +142,7 @@ std::vector<const Member*> by_rank(const JobData& job) {
 }
 
 GoodputStatus goodput_status(const JobData& job, Instant now) {
-    const auto& ledger = job.ledger;
+    const auto& ledger = job.history.ledger;
     GoodputStatus status;
     status.totals = ledger.totals(now);
     if (!job.is<Recovering>()) status.decided = ledger.decided(now);
@@ -161,10 +161,10 @@ void count(const JobData& job, JobStatus& status, Instant now) {
     }
     for (const auto& [cause, times] : job.restarts.by_cause)
         status.restarts_by_cause[std::string{control::name_of(cause)}] = times;
-    for (std::size_t phase = 0; phase < job.phases.spent.size(); ++phase) {
+    for (std::size_t phase = 0; phase < job.history.phases.spent.size(); ++phase) {
         if (state_name(phase) == "over") continue;
-        auto spent = job.phases.spent[phase];
-        if (phase == job.state.index()) spent += now - job.phases.entered_at;
+        auto spent = job.history.phases.spent[phase];
+        if (phase == job.state.index()) spent += now - job.history.phases.entered_at;
         status.seconds_by_phase[std::string{state_name(phase)}] = in_seconds(spent);
     }
 }
@@ -179,8 +179,8 @@ JobStatus status_of(const JobData& job, Instant now, std::size_t first_node) {
     status.tenant = job.identity.tenant;
     status.epoch = job.identity.epoch;
     status.incarnation = shown_incarnation(job.identity.incarnation);
-    status.state =
-        job.said.state.empty() ? std::string{state_name(job.state.index())} : job.said.state;
+    status.state = job.history.said.state.empty() ? std::string{state_name(job.state.index())}
+                                                  : job.history.said.state;
     status.reason = reason(job, now) + what_next(job, now);
     status.round = job.round ? job.round->number : -1;
     if (job.round) status.round_because = job.round->because;
@@ -191,7 +191,7 @@ JobStatus status_of(const JobData& job, Instant now, std::size_t first_node) {
     status.nnodes = control::describe(job.nodes());
     status.root_cause = root_cause(job, now);
     status.store_wait = store_wait_status(job, now);
-    status.hang_count = job.hang_count;
+    status.hang_count = job.history.hang_count;
     status.goodput = goodput_status(job, now);
     if (const auto* running = std::get_if<Running>(&job.state); running && running->hang)
         status.hang = running->hang->headline;

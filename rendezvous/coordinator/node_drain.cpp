@@ -80,7 +80,7 @@ Named named(JobData& job, const std::vector<std::string>& names) {
 
 /// Why no node can be drained or undrained now; empty when one can.
 std::string objection_now(const JobData& job) {
-    if (job.is<Over>() || job.causes.cancel) return "the job is ending: " + job.said.reason;
+    if (job.is<Over>() || job.causes.cancel) return "the job is ending: " + job.history.said.reason;
     if (job.is<Recovering>())
         return "the server has just taken the job up, and waits for its nodes: try again when it "
                "runs";

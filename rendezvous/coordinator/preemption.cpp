@@ -219,7 +219,7 @@ void on_save_report(JobStep& step, Member& member, const control::SaveReport& re
         if (is_of_round)
             recovering->save_reports[static_cast<std::size_t>(*member.group_rank)] = report;
         else
-            ++job.stale_count;
+            ++job.history.stale_count;
         step.has_changed = false;
         return;
     }
@@ -228,7 +228,7 @@ void on_save_report(JobStep& step, Member& member, const control::SaveReport& re
         state && state->save && member.group_rank && report.round == job.round->number;
     step.has_changed = is_meant;
     if (!is_meant) {
-        ++job.stale_count;
+        ++job.history.stale_count;
         return;
     }
     const auto rank = static_cast<std::size_t>(*member.group_rank);

@@ -128,7 +128,7 @@ void restore_totals(JobStep& step, const control::Resume& resume) {
     restore_drained_hosts(step, resume);
     if (!resume.goodput) return;
     const auto age = resume.goodput_age.value_or(Duration{});
-    step.job.ledger.restore(*resume.goodput, age, step.now);
+    step.job.history.ledger.restore(*resume.goodput, age, step.now);
 }
 
 void take_back_outside(JobStep& step, Member& member, const control::Resume& resume) {
@@ -243,7 +243,7 @@ void finish(JobStep& step) {
     auto& state = std::get<Recovering>(job.state);
     if (!is_newest_round(state, missing)) job.naming = Naming::outdated;
     if (job.round && job.round->done_step) {
-        job.ledger.restore_step(*job.round->done_step);
+        job.history.ledger.restore_step(*job.round->done_step);
         job.restarts.progress.restore_step(*job.round->done_step);
     }
     hold_nodes_of_drained_hosts(job);
@@ -273,8 +273,7 @@ void finish(JobStep& step) {
     begin_save_if_noticed(step);
     settle_orphaned_save(step);
     for (const auto* member : job.members.standbys())
-        if (member->is_candidate() || member->is_of_drained_host)
-            consider_late_node(step, *member);
+        if (member->is_candidate() || member->is_of_drained_host) consider_late_node(step, *member);
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ void on_leave(JobStep& step, Member& member, const control::Leave& leave) {
         return on_interrupted(
             step, {control::Cause::Kind::cancelled, leave.signal, leave.reason, leave.grace});
     if (!is_new) {
-        ++job.stale_count;
+        ++job.history.stale_count;
         return;
     }
     auto cause = node_cause(
@@ -102,10 +102,10 @@ void on_message(JobStep& step, Member& member, control::AgentMessage message) {
     std::visit(
         Overloaded{
             // The coordinator handles these messages itself, so they do not come here.
-            [&](const control::Join&) { ++job.stale_count; },
-            [&](const control::Resume&) { ++job.stale_count; },
-            [&](const control::JobCommand&) { ++job.stale_count; },
-            [&](const control::Claim&) { ++job.stale_count; },
+            [&](const control::Join&) { ++job.history.stale_count; },
+            [&](const control::Resume&) { ++job.history.stale_count; },
+            [&](const control::JobCommand&) { ++job.history.stale_count; },
+            [&](const control::Claim&) { ++job.history.stale_count; },
             [&](const control::Ready& ready) { on_ready(step, member, ready); },
             [&](const control::Started& started) { on_started(step, member, started); },
             [&](const control::Succeeded& succeeded) {
@@ -138,7 +138,7 @@ void on_ready(JobStep& step, Member& member, const control::Ready& ready) {
     const bool has_workers =
         member.state == Member::State::starting || member.state == Member::State::running;
     if (!has_workers || ready.round < job.round->number) {
-        ++job.stale_count;
+        ++job.history.stale_count;
         return;
     }
     // The node fenced itself before the server noticed the loss of contact.
@@ -161,7 +161,7 @@ void on_started(JobStep& step, Member& member, const control::Started& started) 
     if (is_meant && member.state == Member::State::starting)
         member.become(Member::State::running);
     else if (!is_meant || member.state != Member::State::running)
-        ++job.stale_count;
+        ++job.history.stale_count;
 }
 
 void on_succeeded(JobStep& step, Member& member, int round) {
@@ -169,7 +169,7 @@ void on_succeeded(JobStep& step, Member& member, int round) {
     const bool is_meant = reports::is_of_current_round(job, member, round) && member.is_active() &&
                           !job.round->place_of(member).has_succeeded;
     if (!is_meant) {
-        ++job.stale_count;
+        ++job.history.stale_count;
         return;
     }
     job.round->place_of(member).has_succeeded = true;
@@ -191,7 +191,7 @@ void on_failed(JobStep& step, Member& member, const control::Failed& failed) {
     const bool is_meant = reports::is_of_current_round(job, member, failed.round) && can_fail &&
                           reports::is_news(job, member, failed.failure);
     if (!is_meant) {
-        ++job.stale_count;
+        ++job.history.stale_count;
         return;
     }
     const auto cause = reports::cause_of(member, failed);

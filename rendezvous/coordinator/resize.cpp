@@ -105,7 +105,7 @@ ResizeFacts facts_of(const JobData& job) {
 std::string objection_now(const JobData& job, Instant now) {
     const bool ends = job.is<Over>() || job.causes.cancel ||
                       (job.is<Draining>() && verdict_so_far(job, now).next == Verdict::Next::over);
-    if (ends) return "the job is ending: " + job.said.reason;
+    if (ends) return "the job is ending: " + job.history.said.reason;
     if (job.is<Recovering>())
         return "the server has just taken the job up, and waits for its nodes: try again when it "
                "runs";
@@ -113,7 +113,7 @@ std::string objection_now(const JobData& job, Instant now) {
         if (member->version() < control::resize_since)
             return member->name() +
                    " runs an older release of ddprun, which changes the size of no job";
-    if (job.resized && job.resized->count >= limits::max_resizes)
+    if (job.size.resized && job.size.resized->count >= limits::max_resizes)
         return "it was resized " + std::to_string(limits::max_resizes) + " times";
     return {};
 }
@@ -164,7 +164,7 @@ ResizePlan plan_resize(const JobData& job, const control::Resize& resize, Instan
     return {
         kind != ResizeDecision::Kind::refused,
         std::move(text),
-        {job.resized ? job.resized->count + 1 : 1, wanted},
+        {job.size.resized ? job.size.resized->count + 1 : 1, wanted},
         kind == ResizeDecision::Kind::restarted,
         "resized to " + option(wanted) + " by " + resize.by};
 }
@@ -172,8 +172,8 @@ ResizePlan plan_resize(const JobData& job, const control::Resize& resize, Instan
 void perform(JobStep& step, const ResizePlan& plan) {
     if (!plan.is_possible) return;
     auto& job = step.job;
-    job.resized = plan.resized;
-    job.is_size_new = true;
+    job.size.resized = plan.resized;
+    job.size.is_new = true;
     for (const auto* member : job.members.by_arrival())
         send_size(step, *member);
     if (!plan.restarts) return step.note(plan.reason);
@@ -191,21 +191,21 @@ void on_resize(JobStep& step, const Member& sender, const control::Resize& resiz
 }
 
 void send_size(const JobStep& step, const Member& member) {
-    const auto& resized = step.job.resized;
+    const auto& resized = step.job.size.resized;
     if (resized && member.version() >= control::resize_since) step.send(member, *resized);
 }
 
 void repeat_size(const JobStep& step, const control::Resume& resume) {
     const auto* member = step.job.members.find(resume.join.node.nonce);
-    if (member != nullptr && resume.resized != step.job.resized) send_size(step, *member);
+    if (member != nullptr && resume.resized != step.job.size.resized) send_size(step, *member);
 }
 
 void restore_size(JobStep& step, const control::Resume& resume) {
     auto& job = step.job;
     const auto& reported = resume.resized;
     if (!reported || !resizing::is_possible(job, *reported)) return;
-    if (job.resized && job.resized->count >= reported->count) return;
-    job.resized = reported;
+    if (job.size.resized && job.size.resized->count >= reported->count) return;
+    job.size.resized = reported;
     // Members that have come back before may have an older number.
     for (const auto* member : job.members.by_arrival())
         if (member->nonce() != resume.join.node.nonce) send_size(step, *member);

@@ -73,11 +73,11 @@ void begin_round(
     round.number = job.next_round++;
     round.restart_count = job.restarts.budget.total();
     round.began_at = step.now;
-    round.done_step = job.ledger.done_step();
+    round.done_step = job.history.ledger.done_step();
     round.because = std::move(because);
     job.round = std::move(round);
     job.causes.left.reset();
-    job.is_size_new = false;
+    job.size.is_new = false;
     running::place_members(job);
     step.enter(running::state_of(job, step.now));
     feed_round_to_silence(step);

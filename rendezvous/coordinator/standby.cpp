@@ -63,8 +63,8 @@ std::string standby_reason(const JobData& job, const Member& member) {
         return "its host was " + job.holds.drained.at(member.host()) +
                ": it stands by until 'ddprunctl undrain'";
     if (member.hold) return standby::held_text(*member.hold);
-    if (job.is<Draining>()) return "between two rounds: " + job.said.reason;
-    if (!job.is<Running>()) return job.said.reason;
+    if (job.is<Draining>()) return "between two rounds: " + job.history.said.reason;
+    if (!job.is<Running>()) return job.history.said.reason;
     if (job.has_room()) return standby::late_reason(job);
     const auto places = counted(job.round->places.size(), "node");
     if (job.keeps_spares())

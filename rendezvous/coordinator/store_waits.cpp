@@ -84,7 +84,7 @@ void on_wait(JobStep& step, const Member& member, const control::StoreWait& wait
     const bool is_meant =
         is_of_current_round(job, member, wait.round) && member.group_rank == 0 && !job.drain();
     if (!is_meant) {
-        ++job.stale_count;
+        ++job.history.stale_count;
         return;
     }
     auto& waits = job.round->store_waits;
@@ -103,7 +103,7 @@ void on_wait(JobStep& step, const Member& member, const control::StoreWait& wait
 void on_clients(JobStep& step, const Member& member, const control::StoreClients& clients) {
     auto& job = step.job;
     if (!is_of_current_round(job, member, clients.round)) {
-        ++job.stale_count;
+        ++job.history.stale_count;
         return;
     }
     auto& waits = job.round->store_waits;
@@ -134,7 +134,7 @@ std::string timed_out_text(const Round& round, int rank, Instant failed_at) {
 void on_progress(JobStep& step, const Member& member, const control::NodeProgress& progress) {
     auto& job = step.job;
     if (!is_of_current_round(job, member, progress.round)) {
-        ++job.stale_count;
+        ++job.history.stale_count;
         return;
     }
     auto& place = job.round->place_of(member);
@@ -170,7 +170,7 @@ void on_heartbeat(JobStep& step, const Member& member, const control::Heartbeat&
     step.has_changed = false;
     control::HeartbeatAck ack{heartbeat.seq};
     if (store_waits::keeps_goodput(step.job, member))
-        ack.goodput = step.job.ledger.totals(step.now);
+        ack.goodput = step.job.history.ledger.totals(step.now);
     step.send(member, std::move(ack));
     if (heartbeat.wait) store_waits::on_wait(step, member, *heartbeat.wait);
     if (heartbeat.clients) store_waits::on_clients(step, member, *heartbeat.clients);

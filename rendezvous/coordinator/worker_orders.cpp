@@ -32,11 +32,11 @@ control::RankRange ranks_of(const JobData& job, const control::JobCommand& comma
 
 /// Why no worker of the job can be reached by this command; empty: some can.
 std::string objection(const JobData& job, const control::JobCommand& command) {
-    if (job.is<Over>()) return "the job is over: " + job.said.reason;
+    if (job.is<Over>()) return "the job is over: " + job.history.said.reason;
     if (job.is<Recovering>())
         return "the server has just taken the job up, and waits for its nodes: try again when it "
                "runs";
-    if (!job.has_current_round()) return "no worker runs now: " + job.said.reason;
+    if (!job.has_current_round()) return "no worker runs now: " + job.history.said.reason;
     if (!is_look(command) && command.signal == 0) return "no signal is given";
     const auto ranks = ranks_of(job, command);
     if (ranks.first > ranks.last)
@@ -46,8 +46,8 @@ std::string objection(const JobData& job, const control::JobCommand& command) {
     if (is_look(command) && count > limits::max_ordered_stacks)
         return "these are " + std::to_string(count) + " workers, and one command shows at most " +
                std::to_string(limits::max_ordered_stacks) + ": name some by --ranks=FIRST-LAST";
-    if (job.commands.size() >= limits::max_open_commands)
-        return "it waits for the agents with " + std::to_string(job.commands.size()) +
+    if (job.commands.open.size() >= limits::max_open_commands)
+        return "it waits for the agents with " + std::to_string(job.commands.open.size()) +
                " other commands: try again";
     return {};
 }
@@ -73,7 +73,7 @@ void order(JobStep& step, OpenCommand& open, const Place* place, control::RankRa
     auto& job = step.job;
     const auto* member = place == nullptr ? nullptr : std::as_const(job.members).find(place->nonce);
     const auto host = place == nullptr ? std::string{"an unknown node"} : place->host;
-    OpenOrder order{++job.last_order, {}, host, ranks, reason_not_to_send(member)};
+    OpenOrder order{++job.commands.last_order, {}, host, ranks, reason_not_to_send(member)};
     if (order.end) {
         report(step, open, order);
     } else {
@@ -140,14 +140,14 @@ void begin_orders(JobStep& step, JobCommanded commanded) {
     }
     order_wanted(step, open, nullptr, {next, job.round->world_size - 1}, ranks);
     if (open.is_complete()) return finish(step, open);
-    job.commands.push_back(std::move(open));
+    job.commands.open.push_back(std::move(open));
 }
 
 void on_worker_answer(JobStep& step, const Member& member, const control::WorkerAnswer& answer) {
     using namespace worker_orders;
     auto& job = step.job;
     step.has_changed = false;
-    for (auto open = job.commands.begin(); open != job.commands.end(); ++open) {
+    for (auto open = job.commands.open.begin(); open != job.commands.open.end(); ++open) {
         auto* order = open->find(answer, member.connection.connection);
         if (order == nullptr) continue;
         const bool is_stack = open->what() == What::stack;
@@ -164,14 +164,14 @@ void on_worker_answer(JobStep& step, const Member& member, const control::Worker
             report(step, *open, *order);
         if (!open->is_complete()) return;
         finish(step, *open);
-        job.commands.erase(open);
+        job.commands.open.erase(open);
         return;
     }
-    ++job.stale_count;
+    ++job.history.stale_count;
 }
 
 void end_orders_if_due(JobStep& step) {
-    std::erase_if(step.job.commands, [&](const OpenCommand& open) {
+    std::erase_if(step.job.commands.open, [&](const OpenCommand& open) {
         if (step.now < open.ends_at) return false;
         worker_orders::finish(step, open);
         return true;
@@ -179,15 +179,15 @@ void end_orders_if_due(JobStep& step) {
 }
 
 bool drop_command(JobData& job, ConnectionId caller) {
-    return std::erase_if(job.commands, [&](const OpenCommand& open) {
+    return std::erase_if(job.commands.open, [&](const OpenCommand& open) {
                return open.commanded.connection == caller;
            }) > 0;
 }
 
 std::optional<Instant> next_order_deadline(const JobData& job) {
     // All commands have the same time, so the first one ends first.
-    if (job.commands.empty()) return std::nullopt;
-    return job.commands.front().ends_at;
+    if (job.commands.open.empty()) return std::nullopt;
+    return job.commands.open.front().ends_at;
 }
 
 }  // namespace ddprun::coordinator
