@@ -138,7 +138,9 @@ peer_calls::Session PeerCalls::State::session_of_caller() {
     if (!secrets) return std::nullopt;
     return tls::Session::for_server([this, callee = own_nonce()](std::string_view identity) {
         auto key = secrets->find_peer_key(identity, callee);
-        if (!key && votes) key = secrets->find_vote_key(identity, votes->voter);
+        if (!votes) return key;
+        for (auto voter = votes->voters.begin(); !key && voter != votes->voters.end(); ++voter)
+            key = secrets->find_vote_key(identity, *voter);
         return key;
     });
 }

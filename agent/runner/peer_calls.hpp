@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun::agent {
 
@@ -33,7 +34,8 @@ public:
 
     /// What voters are asked on this port (voters/vote_text).
     struct Votes {
-        Nonce voter;
+        /// The nonces under which the process's voter answers.
+        std::vector<Nonce> voters;
         /// The answer's line to a request without `voters::vote_protocol` and line feed; empty: the
         /// call is closed.
         std::function<std::string(std::string_view request)> answer;

@@ -283,7 +283,7 @@ bool RendezvousAccess::elects() {
     const auto known = voters_->known();
     if (!known) return false;
     const bool is_lost = std::exchange(has_found_none_, false);
-    return known->set.voters.size() > 1 || known->set.has(voters_->own_voter().nonce) || !is_lost;
+    return known->set.voters.size() > 1 || voters_->is_voter() || !is_lost;
 }
 
 void RendezvousAccess::seek(int link, Duration unanswered_for) {
@@ -378,8 +378,8 @@ void RendezvousAccess::begin_voting(std::string own_address) {
         election_hooks());
 }
 
-/// A lost node joins under another nonce, and what it promised under the earlier one counts no
-/// more. The server has the nonce too.
+/// A lost node has joined a job with another record, about which this process has not voted. The
+/// server has its nonce too.
 void RendezvousAccess::renew_voter() {
     begin_voting(voters_->local_address());
     fail_sought("this node has joined again");
@@ -394,8 +394,15 @@ void RendezvousAccess::renew_voter() {
 /// From a leader, or from a server that does not lead any more.
 void RendezvousAccess::know(const control::Voters& voters) {
     if (voters_ == nullptr) return;
-    const bool is_new_node = voters_->own_voter().nonce != peers_.own_voter().first;
-    if (is_new_node && !election_->is_leading()) renew_voter();
+    const auto nonce = peers_.own_voter().first;
+    if (!voters_->is_own(nonce)) {
+        const auto known = voters_->known();
+        const bool is_other_record = known && known->lineage != voters.lineage;
+        if (is_other_record && !election_->is_leading())
+            renew_voter();
+        else
+            voters_->answer_as(nonce);
+    }
     voters_->known(voters);
     // A server that leads has sent this message itself.
     if (server_ && !election_->is_leading()) server_->voters_changed(config_.join.run_id, voters);

@@ -7,6 +7,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -36,7 +37,6 @@ VoterEngine::VoterEngine(
     : io_(io),
       calls_(calls),
       job_(std::move(job)),
-      process_(process),
       place_(std::move(place)),
       voter_(process),
       driver_(
@@ -44,12 +44,21 @@ VoterEngine::VoterEngine(
           "voters",
           Requests{{process, job_, place_.host_name}, random},
           [this](Requests::Effect& effect) { perform(effect); }) {
-    calls_.serve_votes(
-        PeerCalls::Votes{process, [this](std::string_view request) { return answer(request); }});
+    serve();
 }
 
 VoterEngine::~VoterEngine() {
     calls_.serve_votes(std::nullopt);
+}
+
+void VoterEngine::serve() {
+    calls_.serve_votes(PeerCalls::Votes{
+        voter_.names(), [this](std::string_view request) { return answer(request); }});
+}
+
+void VoterEngine::answer_as(Nonce name) {
+    voter_.add_name(name);
+    serve();
 }
 
 void VoterEngine::ask(witness::LeaseRequest request, OnAnswer on_answer) {
@@ -76,7 +85,10 @@ bool VoterEngine::is_over() const {
 
 bool VoterEngine::is_voter() const {
     const auto voters = known();
-    return voters && voters->set.has(process_);
+    if (!voters) return false;
+    const auto& names = voter_.names();
+    return std::any_of(
+        names.begin(), names.end(), [&](const Nonce& name) { return voters->set.has(name); });
 }
 
 void VoterEngine::change_voters(
@@ -105,7 +117,7 @@ void VoterEngine::perform(Requests::Effect& effect) {
 
 void VoterEngine::send(const Requests::Send& send) {
     const auto voter = send.to.nonce;
-    if (voter == process_) return driver_.post(Requests::Answered{voter, vote(send.request)});
+    if (is_own(voter)) return driver_.post(Requests::Answered{voter, vote(send.request)});
     const auto to = parse_endpoint(send.to.address, 0);
     if (!to) return driver_.post(Requests::Unreached{voter});
     const auto call = newest_calls_[voter] = ++last_call_;

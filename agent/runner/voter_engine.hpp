@@ -36,8 +36,8 @@ public:
     };
     using OnChanged = std::function<void(Result<control::Voters> voters)>;
 
-    /// `process`: the nonce of this process, which is its voter's too. Requires:
-    /// `voters::is_name(job)`.
+    /// `process`: the nonce of this process, which is its voter's too, besides those of
+    /// `answer_as`. Requires: `voters::is_name(job)`.
     VoterEngine(
         boost::asio::io_context& io,
         PeerCalls& calls,
@@ -57,6 +57,10 @@ public:
     ///
     /// Requires: no other process has a record of the job. The caller has asked those that could.
     bool create(Nonce lineage);
+    /// The process's node has another nonce now: its voter keeps what it has promised, and answers
+    /// under both.
+    void answer_as(Nonce name);
+    bool is_own(const Nonce& name) const { return voter_.is_own(name); }
     /// What a message of the leader says about the voters.
     void known(control::Voters voters);
     /// None: no voters are known.
@@ -75,11 +79,14 @@ public:
     /// Whether this process votes, as far as it knows.
     bool is_voter() const;
     /// This process as a voter.
-    voters::VoterPlace own_voter() const { return {place_.peer.to_string(), process_}; }
+    voters::VoterPlace own_voter() const {
+        return {place_.peer.to_string(), voter_.names().back()};
+    }
 
 private:
     using Requests = witness::VoterRequests;
 
+    void serve();
     void perform(Requests::Effect& effect);
     void send(const Requests::Send& send);
     void on_line(const Nonce& voter, int call, const std::string& line);
@@ -91,7 +98,6 @@ private:
     boost::asio::io_context& io_;
     PeerCalls& calls_;
     std::string job_;
-    Nonce process_;
     Place place_;
     voters::Voter voter_;
     int last_request_ = 0;

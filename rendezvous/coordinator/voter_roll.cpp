@@ -77,8 +77,11 @@ std::vector<VoterCandidate> candidates(const JobData& job) {
 
 VoterCandidate leader_of(const JobData& job) {
     const auto& own = *job.identity.voter;
-    const auto* member = job.members.find(own.nonce);
-    return {own, member == nullptr ? std::string{} : member->host()};
+    if (const auto* member = job.members.find(own.nonce)) return {own, member->host()};
+    // Its node was lost and has joined again, or is not here yet.
+    for (const auto* member : job.members.by_arrival())
+        if (member->reach.is_beside_server) return {own, member->host()};
+    return {own, {}};
 }
 
 }  // namespace

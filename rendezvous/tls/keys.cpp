@@ -51,12 +51,21 @@ void derive(const Secret& secret, const std::string& purpose, std::span<std::uin
         kdf != nullptr && derive(kdf, secret, purpose, out), "check_openssl was asked for HKDF");
 }
 
+std::string words(const std::string& purpose, const std::string& about) {
+    return about.empty() ? purpose : purpose + ' ' + about;
+}
+
+std::string identity_of(
+    const Secret& secret, const std::string& purpose, const std::string& about = {}) {
+    std::array<std::uint8_t, 8> id{};
+    derive(secret, "ddprun-1 id " + words(purpose, about), id);
+    return "ddprun-1 " + purpose + ' ' + in_hex(id);
+}
+
 /// `purpose` is sent as part of the identity, `about` is not sent.
 Key key_for(const Secret& secret, const std::string& purpose, const std::string& about = {}) {
-    std::array<std::uint8_t, 8> id{};
-    derive(secret, "ddprun-1 id " + purpose, id);
-    Key key{"ddprun-1 " + purpose + ' ' + in_hex(id), {}};
-    derive(secret, "ddprun-1 key " + purpose + (about.empty() ? "" : ' ' + about), key.bytes);
+    Key key{identity_of(secret, purpose), {}};
+    derive(secret, "ddprun-1 key " + words(purpose, about), key.bytes);
     return key;
 }
 
@@ -77,7 +86,10 @@ Key peer_key(const Secret& secret, const Nonce& callee) {
 }
 
 Key vote_key(const Secret& secret, const Nonce& voter) {
-    return key_for(secret, "vote", voter.to_string());
+    auto key = key_for(secret, "vote", voter.to_string());
+    // A process can be several voters, and has to find the key by the identity.
+    key.identity = identity_of(secret, "vote", voter.to_string());
+    return key;
 }
 
 Key store_key(const Secret& secret, std::string_view incarnation, int round) {

@@ -4,9 +4,27 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 namespace ddprun::voters {
+namespace {
+
+/// The record has a nonce only until the leader has changed the voters.
+constexpr std::size_t most_names = 8;
+
+}  // namespace
+
+void Voter::add_name(Nonce name) {
+    if (is_own(name)) return;
+    if (names_.size() == most_names) names_.erase(names_.begin());
+    names_.push_back(name);
+}
+
+bool Voter::is_own(const Nonce& name) const {
+    return std::find(names_.begin(), names_.end(), name) != names_.end();
+}
 
 bool Voter::create(const std::string& job, Nonce lineage, std::string address, Instant now) {
     if (jobs_.contains(job)) return false;
@@ -14,9 +32,9 @@ bool Voter::create(const std::string& job, Nonce lineage, std::string address, I
     if (created == nullptr) return false;
     JobRecord record;
     record.lineage = lineage;
-    record.voters.voters = {{std::move(address), process_}};
+    record.voters.voters = {{std::move(address), names_.back()}};
     // Below every ballot of a proposer: theirs count from 1.
-    created->accepted = Kept{{0, process_}, std::move(record), now};
+    created->accepted = Kept{{0, names_.back()}, std::move(record), now};
     return true;
 }
 
@@ -55,7 +73,7 @@ Voter::Register* Voter::find(const std::string& job, const Nonce& lineage) {
 
 Answer Voter::on_prepare(const Prepare& prepare, Instant now) {
     const auto& ballot = prepare.ballot;
-    if (prepare.voter != process_) return Unknown{ballot};
+    if (!is_own(prepare.voter)) return Unknown{ballot};
     auto* own = find(prepare.job, prepare.lineage);
     if (own == nullptr) return Unknown{ballot};
     // The same ballot again: the request is a duplicate.
@@ -69,7 +87,7 @@ Answer Voter::on_prepare(const Prepare& prepare, Instant now) {
 Answer Voter::on_accept(const Accept& accept, Instant now) {
     const auto& ballot = accept.ballot;
     const auto& record = accept.record;
-    if (accept.voter != process_ || !record.voters.has(process_)) return Unknown{ballot};
+    if (!is_own(accept.voter) || !record.voters.has(accept.voter)) return Unknown{ballot};
     auto* own = find(accept.job, record.lineage);
     if (own == nullptr) return Unknown{ballot};
     if (ballot < own->promised) return Refused{ballot, own->promised};

@@ -8,17 +8,26 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun::voters {
 
 /// The acceptor of one process: what it has promised and accepted, by job. In memory only.
 ///
 /// Requires: nothing of it is removed while the process runs, and no other process ever answers
-/// under its nonce. A voter that forgot a promise could help to elect two leaders.
+/// under one of its nonces. A voter that forgot a promise could help to elect two leaders.
 class Voter {
 public:
     /// `process`: the nonce of this process.
-    explicit Voter(Nonce process) : process_(process) {}
+    explicit Voter(Nonce process) : names_{process} {}
+
+    /// From now on it answers under this nonce too. A node that was lost joins again under another
+    /// nonce, and until the voters are changed the record has the earlier one. Promises are those
+    /// of the process, whatever it is called. Of very many nonces the oldest one ends.
+    void add_name(Nonce name);
+    /// The nonces under which it answers, the newest one last.
+    const std::vector<Nonce>& names() const { return names_; }
+    bool is_own(const Nonce& name) const;
 
     /// Creates the record of a job. This process is the only voter at first. `address`: its own,
     /// for other nodes. Returns false if it has voted about that job before.
@@ -53,7 +62,7 @@ private:
     Answer on_prepare(const Prepare& prepare, Instant now);
     Answer on_accept(const Accept& accept, Instant now);
 
-    Nonce process_;
+    std::vector<Nonce> names_;
     std::map<std::string, Register> jobs_;
 };
 

@@ -106,7 +106,8 @@ const Server* Cluster::acting_server(const std::string& run_id) {
 bool Cluster::is_record_lost() {
     std::set<Nonce> voters;
     for (const auto* host : in_order_)
-        if (const auto* voter = host->voter()) voters.insert(voter->process());
+        if (const auto* voter = host->voter())
+            voters.insert(voter->names().begin(), voter->names().end());
     return checkers_.votes().is_lost("job", voters);
 }
 

@@ -8,6 +8,7 @@
 #include "rendezvous/voters/vote_text.hpp"
 #include "tests/sim/cluster.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace ddprun::sim {
@@ -26,7 +27,7 @@ Voting::Voting(
       place_(std::move(place)),
       addr_(std::move(addr)),
       run_id_(std::move(run_id)),
-      process_(process),
+      names_{process},
       voter_(process),
       requests_(
           world_,
@@ -34,7 +35,13 @@ Voting::Voting(
           [this](Requests::Effect& effect) { perform(effect); }) {}
 
 control::VoterPlace Voting::own_voter() const {
-    return {Endpoint{addr_, peer_port}.to_string(), process_};
+    return {Endpoint{addr_, peer_port}.to_string(), names_.back()};
+}
+
+void Voting::answer_as(const Nonce& name) {
+    if (voter_.is_own(name)) return;
+    names_.push_back(name);
+    voter_.add_name(name);
 }
 
 void Voting::create() {
@@ -42,7 +49,7 @@ void Voting::create() {
     const auto lineage = make_nonce(world_.random());
     require(voter_.create(run_id_, lineage, own.address, world_.now()), "one record of the job");
     cluster_.checkers().on_accepted(
-        {run_id_, process_, {0, process_}, *voter_.last_accepted(run_id_), world_.now()});
+        {run_id_, own.nonce, {0, own.nonce}, *voter_.last_accepted(run_id_), world_.now()});
     known({lineage, {}, {0, {own}, {}}});
 }
 
@@ -62,7 +69,9 @@ void Voting::known(control::Voters voters) {
 
 bool Voting::is_voter() const {
     const auto voters = known();
-    return voters && voters->set.has(process_);
+    return voters && std::any_of(names_.begin(), names_.end(), [&](const Nonce& name) {
+               return voters->set.has(name);
+           });
 }
 
 bool Voting::is_over() const {
@@ -135,7 +144,7 @@ void Voting::perform(Requests::Effect& effect) {
 
 void Voting::send(const Requests::Send& send) {
     const auto voter = send.to.nonce;
-    if (voter == process_) return requests_.post(Requests::Answered{voter, vote(send.request)});
+    if (voter_.is_own(voter)) return requests_.post(Requests::Answered{voter, vote(send.request)});
     const auto to = parse_endpoint(send.to.address, 0);
     require(to.has_value(), "voters have addresses");
     const int number = newest_calls_[voter] = ++last_call_;
@@ -194,7 +203,7 @@ voters::Answer Voting::vote(const voters::Request& request) {
     const auto* const accept = std::get_if<voters::Accept>(&request);
     if (accept != nullptr && std::holds_alternative<voters::Accepted>(answer)) {
         cluster_.checkers().on_accepted(
-            {run_id_, process_, accept->ballot, accept->record, world_.now()});
+            {run_id_, accept->voter, accept->ballot, accept->record, world_.now()});
         known({accept->record.lineage, accept->ballot, accept->record.voters});
         if (accept->record.is_over() && on_over_) later(on_over_);
     }

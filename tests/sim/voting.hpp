@@ -37,10 +37,13 @@ public:
     Voting(
         Cluster& cluster, std::string place, std::string addr, std::string run_id, Nonce process);
 
-    const Nonce& process() const { return process_; }
+    /// The nonces that the host's process has had: under each it has to answer.
+    const std::vector<Nonce>& names() const { return names_; }
     control::VoterPlace own_voter() const;
     bool is_frozen() const { return is_frozen_; }
 
+    /// Its node has this nonce.
+    void answer_as(const Nonce& name);
     void create();
     void ask(witness::LeaseRequest request, OnAnswer on_answer);
     void change_voters(voters::ChangeVoters change, OnChanged on_changed);
@@ -84,7 +87,7 @@ private:
     std::string place_;
     std::string addr_;
     std::string run_id_;
-    Nonce process_;
+    std::vector<Nonce> names_;
     bool is_paused_ = false;
     bool is_frozen_ = false;
     voters::Voter voter_;

@@ -248,6 +248,13 @@ TEST_CASE("with a secret a voter and only processes that have it understand each
     CHECK(answer_to(same, nonce_of('b')) == "");
     CHECK(answer_to(other, nonce_of('a')) == "");
     CHECK(answer_to(open, nonce_of('a')) == "");
+
+    // Its node was lost and has joined again.
+    a.engine->answer_as(nonce_of('q'));
+    CHECK(answer_to(same, nonce_of('a')).find("promise") != std::string::npos);
+    CHECK(answer_to(same, nonce_of('q')).find("promise") != std::string::npos);
+    CHECK(answer_to(other, nonce_of('q')) == "");
+
     a.engine.reset();
     CHECK(answer_to(same, nonce_of('a')) == "");
 }

@@ -278,6 +278,17 @@ TEST_CASE("only a node that others reach, and that is notified of voters, can vo
     CHECK(output(job) == expected);
 }
 
+TEST_CASE("the leader's own node that has joined again is no voter besides the leader") {
+    Story job{"3", 3, speaks_version_2};
+    // The server votes under the nonce that its node had before.
+    job.has_voters();
+    job.lives_at("d", "127.0.0.1", "127.0.0.1");
+    job.join("d", [](control::Join& join) { join.socket_addr = "127.0.0.1:5000"; });
+    job.join("b");
+    job.join("c");
+    CHECK(output(job) == requested("a b c"));
+}
+
 TEST_CASE("another server requests the voters again when it has taken the job up") {
     auto job = job_with_voters("a b c", "a b c");
     job.restart_server();

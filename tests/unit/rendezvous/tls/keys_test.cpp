@@ -35,7 +35,7 @@ TEST_CASE("the keys of a secret never change") {
     CHECK(peer.identity == "ddprun-1 peer 2340039a078d8d5c");
     CHECK(in_hex(peer.bytes) == "5ba3176b271765e5eb0e592bd76985a28c073a813bbbc351c19fe234b3975ec5");
     const auto vote = tls::vote_key(secret, Nonce{});
-    CHECK(vote.identity == "ddprun-1 vote 8f408f5113816f8b");
+    CHECK(vote.identity == "ddprun-1 vote 8aa1021c742ebff2");
     CHECK(in_hex(vote.bytes) == "6b9b8d1c988971bcd40aa54b43a27e09671a1b8c20a14976c6fe70006392b24e");
     const auto store = tls::store_key(secret, "abc", 3);
     CHECK(store.identity == "ddprun-1 store f97b3cc1b85d8c32");
@@ -64,6 +64,7 @@ TEST_CASE("each secret, purpose and callee has a key of its own") {
     CHECK(to_voter.identity != to_one.identity);
     CHECK(to_voter.bytes != to_one.bytes);
     CHECK(to_voter.bytes != tls::vote_key(secret, Nonce{{2}}).bytes);
+    CHECK(to_voter.identity != tls::vote_key(secret, Nonce{{2}}).identity);
     const auto store = tls::store_key(secret, "abc", 3);
     CHECK(store.bytes != tls::store_key(secret, "abc", 4).bytes);
     CHECK(store.bytes != tls::store_key(secret, "abd", 3).bytes);

@@ -109,6 +109,43 @@ TEST_CASE("a process answers only as the voter that is asked, and for the lineag
     CHECK(voter.last_accepted("job")->epoch == 0);
 }
 
+TEST_CASE("a process whose node has another nonce answers under both, and keeps its promises") {
+    Voter voter(own);
+    voter.handle(accept(5, record_of(1, 5)), Instant{});
+    voter.add_name(nonce(4));
+    CHECK(voter.is_own(own));
+    CHECK(voter.is_own(nonce(4)));
+    auto renamed = prepare(4);
+    renamed.voter = nonce(4);
+    CHECK(voter.handle(renamed, Instant{}) == Answer{Refused{{4, leader}, {5, leader}}});
+    renamed.ballot.counter = 6;
+    CHECK(std::get<Promise>(voter.handle(renamed, Instant{})).vote->record == record_of(1, 5));
+    CHECK(
+        voter.handle(accept(5, record_of(1, 5)), Instant{}) ==
+        Answer{Refused{{5, leader}, {6, leader}}});
+    // The record has its earlier nonce only.
+    auto other = accept(7, record_of(1, 7));
+    other.voter = nonce(4);
+    CHECK(voter.handle(other, Instant{}) == Answer{Unknown{{7, leader}}});
+    other.record.voters = jointly(other.record.voters, {{"a:1", nonce(4)}});
+    CHECK(voter.handle(other, Instant{}) == Answer{Accepted{{7, leader}}});
+    CHECK(
+        voter.handle(accept(6, record_of(1, 6)), Instant{}) ==
+        Answer{Refused{{6, leader}, {7, leader}}});
+}
+
+TEST_CASE("of very many nonces of a process the oldest ends") {
+    Voter voter(own);
+    for (std::uint8_t number = 10; number < 17; ++number)
+        voter.add_name(nonce(number));
+    voter.add_name(nonce(16));
+    CHECK(voter.is_own(own));
+    voter.add_name(nonce(17));
+    CHECK(!voter.is_own(own));
+    CHECK(voter.is_own(nonce(10)));
+    CHECK(voter.names().back() == nonce(17));
+}
+
 TEST_CASE("a process votes about a bounded number of jobs") {
     Voter voter(own);
     auto request = prepare(1);

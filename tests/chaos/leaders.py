@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""leaders.py BUILD FAULTS [SEED]: one job of four hosts whose nodes elect the server (--rdzv-standby=auto). The host that
+leads is killed, frozen or cut off, again and again, while the round runs, is being stopped, or is being formed; each time
+another host has to lead, and all four have to train again. Prints how long the next leader and the next steps took.
+
+The faults are those of the seed; how the processes interleave is not."""
+import random
+import re
+import signal
+import statistics
+import sys
+import time
+
+import checks
+import cluster as made
+from cluster import PORT, Wrong
+from namespace import skip_where_impossible
+
+HOSTS = "abcd"
+STEP_MS = 25
+# The shortest lease that such a job may have is 12 s.
+OPTIONS = ["--nnodes=3:4", "--nproc-per-node=1", "--max-restarts=1000", "--shutdown-timeout=3", "--insecure",
+           "--rdzv-standby=auto",
+           "--rdzv-conf=join_timeout=300,last_call_timeout=2,keep_alive_interval=4,keep_alive_max_attempt=3"]
+KINDS = ["kill", "freeze", "cut", "cut what it sends", "cut what it gets"]
+PHASES = ["running", "stopping", "forming"]
+BOUND_S = 120  # until all nodes train again: a lease, a fence, the last call, and a busy machine
+CHANGED = re.compile(r"rendezvous\.leader_changed .*?(\d+\.\d+\.\d+\.\d+):\d+.*?epoch=(\d+)")
+VOTERS = re.compile(r'^(\S+) .*rendezvous\.voters voters="([^"]*)"', re.MULTILINE)
+
+
+class Fault:
+    def __init__(self, chance):
+        self.kind = chance.choice(KINDS)
+        self.phase = chance.choice(PHASES)
+        # Within the lease or past it.
+        self.lasts = round(chance.choice([chance.uniform(0.5, 6), chance.uniform(14, 20)]), 2)
+        self.delay = round(chance.choice([0, chance.uniform(0, 0.02), chance.uniform(0, 0.4)]), 3)
+
+    def __str__(self):
+        return f"{self.phase} + {self.delay} s: {self.kind}, {self.lasts} s"
+
+
+class Job:
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.thawed = []
+        # The first host is the endpoint's: the server is placed there.
+        cluster.endpoint = f"{cluster.hosts['a'].address}:{PORT}"
+
+    def start(self, host):
+        self.cluster.start_node(host, OPTIONS, self.cluster.worker(host, 1 << 30, STEP_MS, 0))
+
+    def epoch_and_leader(self):
+        found = (1, self.cluster.hosts["a"])
+        by_address = {host.address: host for host in self.cluster.hosts.values()}
+        for host in self.cluster.hosts.values():
+            for address, epoch in CHANGED.findall(host.log_text()):
+                if int(epoch) > found[0]:
+                    found = (int(epoch), by_address[address])
+        return found
+
+    def has_enough_voters(self):
+        """A majority is left without any one host. Whichever host led last has logged the voters."""
+        listed = [found for host in self.cluster.hosts.values() for found in VOTERS.findall(host.log_text())]
+        return bool(listed) and len(max(listed)[1].split()) >= 3
+
+    def trains(self, size, since):
+        """The world of at least `size` ranks that all have stepped since then; None: there is none."""
+        worlds = checks.worlds_of([fact for fact in self.cluster.facts() if fact.when > since])
+        for world, facts in worlds.items():
+            if facts[0].world_size >= size and len({f.rank for f in facts if f.event == "stepped"}) == facts[0].world_size:
+                return world
+        return None
+
+    def wait_until_whole(self, since):
+        self.cluster.wait_for("training on four hosts", lambda: self.trains(len(HOSTS), since), BOUND_S)
+
+    # ---- faults -----------------------------------------------------------------------------------------
+
+    def bring_about(self, fault, leader):
+        """The phase of the fault; returns the hosts whose nodes have ended for it."""
+        others = [host for host in self.cluster.hosts.values() if host is not leader]
+        if fault.phase == "stopping":
+            began = made.now_ns()
+            (self.cluster.saved / "stay").touch()
+            made.send_signal(others[0].workers()[0], signal.SIGKILL)
+            self.cluster.wait_for("worker that is being stopped", lambda: any(
+                fact.event == "stopping" and fact.when > began for fact in self.cluster.facts()))
+        if fault.phase == "forming":
+            # Three are enough, but the fourth one is waited for.
+            others[-1].node.terminate()
+            others[-1].node.wait()
+            return [others[-1]]
+        return []
+
+    def inject(self, fault, leader):
+        """Returns what ends it."""
+        match fault.kind:
+            case "kill":
+                for pid in leader.freeze():
+                    made.send_signal(pid, signal.SIGKILL)
+                leader.node.wait()
+                return lambda: self.start(leader)
+            case "freeze":
+                pids = leader.freeze()
+
+                def thaw():
+                    thawed_at = made.now_ns()
+                    for pid in pids:
+                        made.send_signal(pid, signal.SIGCONT)
+                    self.thawed.append((leader.name, thawed_at, made.now_ns() + 3_000_000_000))
+                return thaw
+            case "cut":
+                leader.cable.pull()
+                return leader.cable.plug_in
+            case _:
+                ways = ["outgoing" if fault.kind == "cut what it sends" else "incoming"]
+                leader.cable.lose(ways, 100)
+                return lambda: leader.cable.lose_nothing(ways)
+
+    def survive(self, fault):
+        """(seconds until another host led or None, seconds until the next steps)"""
+        epoch, leader = self.epoch_and_leader()
+        self.cluster.wait_for("record with three voters", self.has_enough_voters)
+        ended = self.bring_about(fault, leader)
+        time.sleep(fault.delay)
+        at = made.now_ns()
+        heal = self.inject(fault, leader)
+        (self.cluster.saved / "stay").unlink(missing_ok=True)
+        for host in ended:
+            self.start(host)
+        heal_at = at + int(fault.lasts * 1e9)
+        led = stepped = None
+        until = time.monotonic() + BOUND_S
+        while heal or not stepped:
+            now = made.now_ns()
+            if heal and now >= heal_at:
+                heal()
+                heal = None
+            if led is None and self.epoch_and_leader()[0] > epoch:
+                led = (now - at) / 1e9
+            if not stepped and self.trains(3, at + 50_000_000):
+                stepped = (now - at) / 1e9
+            if time.monotonic() > until:
+                raise Wrong(f"no steps within {BOUND_S} s")
+            for host in self.cluster.hosts.values():
+                if host.node.poll() is not None and host is not leader:
+                    raise Wrong(f"{host.name} returned {host.node.returncode}")
+            time.sleep(0.02)
+        if leader.node.poll() is not None:
+            self.start(leader)
+        self.wait_until_whole(made.now_ns())
+        return led, stepped
+
+    def finish(self):
+        (self.cluster.saved / "finish").touch()
+        for host in self.cluster.hosts.values():
+            self.cluster.wait_for(f"end of {host.name}", lambda host=host: host.node.poll() is not None)
+        codes = {host.name: host.node.returncode for host in self.cluster.hosts.values()}
+        if set(codes.values()) != {0}:
+            raise Wrong(f"exit codes {codes}")
+        facts = self.cluster.facts()
+        checks.check_one_world_at_a_time(facts, self.thawed)
+        checks.check_ranks(facts)
+        checks.check_ended(facts)
+        checks.check_curve(self.cluster.saved)
+        # A killed agent leaves the files of its workers: a known limit.
+        for host in self.cluster.hosts.values():
+            for path in sorted(host.temporary.rglob("*"), reverse=True):
+                path.rmdir() if path.is_dir() else path.unlink()
+        checks.check_nothing_left(self.cluster)
+
+
+def summary(name, seconds):
+    if not seconds:
+        return f"{name}: none"
+    ordered = sorted(seconds)
+    p99 = ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
+    return f"{name}: median {statistics.median(ordered):.2f} s, p99 {p99:.2f} s of {len(ordered)}"
+
+
+def main():
+    skip_where_impossible("leaders")
+    build, count = sys.argv[1], int(sys.argv[2])
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(1 << 32)
+    chance = random.Random(seed)
+    print(f"seed {seed}", flush=True)
+    led, stepped = [], []
+    with made.Cluster(build, HOSTS) as cluster:
+        job = Job(cluster)
+        fault = None
+        try:
+            began = made.now_ns()
+            for host in cluster.hosts.values():
+                job.start(host)
+            job.wait_until_whole(began)
+            for number in range(count):
+                fault = Fault(chance)
+                leader = job.epoch_and_leader()[1].name
+                seconds = job.survive(fault)
+                print(f"{number:4} {leader} {fault}: led after {seconds[0] and round(seconds[0], 2)} s, "
+                      f"steps after {seconds[1]:.2f} s", flush=True)
+                led += [seconds[0]] if seconds[0] else []
+                stepped.append(seconds[1])
+            fault = None
+            job.finish()
+        except Wrong as wrong:
+            print(f"\n{fault or 'at the end'}: {wrong}\n{cluster.logs()}\nagain: tests/chaos/leaders.py {build} {count} {seed}")
+            sys.exit(1)
+    print(summary("next leader", led))
+    print(summary("next steps", stepped))
+    print(f"{count} faults, nothing wrong")
+
+
+if __name__ == "__main__":
+    main()
