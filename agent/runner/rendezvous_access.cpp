@@ -394,15 +394,9 @@ void RendezvousAccess::renew_voter() {
 /// From a leader, or from a server that does not lead any more.
 void RendezvousAccess::know(const control::Voters& voters) {
     if (voters_ == nullptr) return;
-    const auto nonce = peers_.own_voter().first;
-    if (!voters_->is_own(nonce)) {
-        const auto known = voters_->known();
-        const bool is_other_record = known && known->lineage != voters.lineage;
-        if (is_other_record && !election_->is_leading())
-            renew_voter();
-        else
-            voters_->answer_as(nonce);
-    }
+    const auto known = voters_->known();
+    const bool is_other_record = known && known->lineage != voters.lineage;
+    if (is_other_record && voters_->has_joined_again() && !election_->is_leading()) renew_voter();
     voters_->known(voters);
     // A server that leads has sent this message itself.
     if (server_ && !election_->is_leading()) server_->voters_changed(config_.join.run_id, voters);
@@ -488,6 +482,9 @@ std::unique_ptr<client::CoordinatorClient> RendezvousAccess::make_client(
 }
 
 void RendezvousAccess::send(int link, const control::AgentMessage& message) {
+    // The server may choose the node as a voter as soon as it has this message.
+    if (const auto* join = std::get_if<control::Join>(&message); join != nullptr && voters_)
+        voters_->answer_as(join->node.nonce);
     const auto found = links_.find(link);
     if (found != links_.end() && found->second) found->second->send(message);
 }

@@ -117,7 +117,7 @@ void VoterEngine::perform(Requests::Effect& effect) {
 
 void VoterEngine::send(const Requests::Send& send) {
     const auto voter = send.to.nonce;
-    if (is_own(voter)) return driver_.post(Requests::Answered{voter, vote(send.request)});
+    if (voter_.is_own(voter)) return driver_.post(Requests::Answered{voter, vote(send.request)});
     const auto to = parse_endpoint(send.to.address, 0);
     if (!to) return driver_.post(Requests::Unreached{voter});
     const auto call = newest_calls_[voter] = ++last_call_;

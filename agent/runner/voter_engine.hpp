@@ -57,10 +57,10 @@ public:
     ///
     /// Requires: no other process has a record of the job. The caller has asked those that could.
     bool create(Nonce lineage);
-    /// The process's node has another nonce now: its voter keeps what it has promised, and answers
-    /// under both.
+    /// The process's node joins under this nonce. If it is another one, the voter keeps what it has
+    /// promised, and answers under both.
     void answer_as(Nonce name);
-    bool is_own(const Nonce& name) const { return voter_.is_own(name); }
+    bool has_joined_again() const { return voter_.names().size() > 1; }
     /// What a message of the leader says about the voters.
     void known(control::Voters voters);
     /// None: no voters are known.

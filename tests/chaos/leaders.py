@@ -61,10 +61,14 @@ class Job:
                     found = (int(epoch), by_address[address])
         return found
 
-    def has_enough_voters(self):
-        """A majority is left without any one host. Whichever host led last has logged the voters."""
-        listed = [found for host in self.cluster.hosts.values() for found in VOTERS.findall(host.log_text())]
-        return bool(listed) and len(max(listed)[1].split()) >= 3
+    def voters(self):
+        """The hosts that vote, where three do and a majority is left without any one of them: each is still the process
+        that the record has. Else None. Whichever host led last has logged them."""
+        logged = [found for host in self.cluster.hosts.values() for found in VOTERS.findall(host.log_text())]
+        places = [place.rsplit(":", 1) for place in max(logged)[1].split()] if logged else []
+        hosts = [host for address, port in places for host in self.cluster.hosts.values()
+                 if host.address == address and int(port) in host.listening()]
+        return hosts if len(hosts) == len(places) >= 3 else None
 
     def trains(self, size, since):
         """The world of at least `size` ranks that all have stepped since then; None: there is none."""
@@ -79,7 +83,7 @@ class Job:
 
     # ---- faults -----------------------------------------------------------------------------------------
 
-    def bring_about(self, fault, leader):
+    def bring_about(self, fault, leader, voters):
         """The phase of the fault; returns the hosts whose nodes have ended for it."""
         others = [host for host in self.cluster.hosts.values() if host is not leader]
         if fault.phase == "stopping":
@@ -90,9 +94,10 @@ class Job:
                 fact.event == "stopping" and fact.when > began for fact in self.cluster.facts()))
         if fault.phase == "forming":
             # Three are enough, but the fourth one is waited for.
-            others[-1].node.terminate()
-            others[-1].node.wait()
-            return [others[-1]]
+            leaves = next(host for host in others if host not in voters)
+            leaves.node.terminate()
+            leaves.node.wait()
+            return [leaves]
         return []
 
     def inject(self, fault, leader):
@@ -123,8 +128,8 @@ class Job:
     def survive(self, fault):
         """(seconds until another host led or None, seconds until the next steps)"""
         epoch, leader = self.epoch_and_leader()
-        self.cluster.wait_for("record with three voters", self.has_enough_voters)
-        ended = self.bring_about(fault, leader)
+        voters = self.cluster.wait_for("record with three voters", self.voters)
+        ended = self.bring_about(fault, leader, voters)
         time.sleep(fault.delay)
         at = made.now_ns()
         heal = self.inject(fault, leader)

@@ -137,8 +137,11 @@ void Host::perform(Agent::Effect& effect) {
                 const auto found = links_.find(e.link);
                 // A stopped agent may not have noticed that its link is closed.
                 if (found == links_.end()) return;
-                if (const auto* join = std::get_if<control::Join>(&e.message))
+                if (const auto* join = std::get_if<control::Join>(&e.message)) {
                     note("joins nproc=" + std::to_string(join->nproc));
+                    if (candidate_ && candidate_->voting)
+                        candidate_->voting->answer_as(join->node.nonce);
+                }
                 if (const auto* resume = std::get_if<control::Resume>(&e.message))
                     note("resumes " + std::string{control::name_of(resume->state)});
                 if (const auto* ready = std::get_if<control::Ready>(&e.message))
@@ -294,10 +297,7 @@ void Host::received(int number, const std::string& bytes) {
         if (const auto* result = std::get_if<control::JobResult>(&**message))
             cluster_.checkers().on_result({name_, run_id_, incarnation_, *result, world_.now()});
         if (const auto* voters = std::get_if<control::Voters>(&**message))
-            if (candidate_ && candidate_->voting) {
-                candidate_->voting->answer_as(agent_.machine().node().nonce);
-                candidate_->voting->known(*voters);
-            }
+            if (candidate_ && candidate_->voting) candidate_->voting->known(*voters);
         agent_.post(Agent::Received{number, std::move(**message)});
     }
 }

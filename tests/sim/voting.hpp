@@ -42,7 +42,7 @@ public:
     control::VoterPlace own_voter() const;
     bool is_frozen() const { return is_frozen_; }
 
-    /// Its node has this nonce.
+    /// Its node joins under this nonce.
     void answer_as(const Nonce& name);
     void create();
     void ask(witness::LeaseRequest request, OnAnswer on_answer);
