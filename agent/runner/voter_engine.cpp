@@ -7,7 +7,6 @@
 
 #include <boost/asio/post.hpp>
 
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -85,10 +84,7 @@ bool VoterEngine::is_over() const {
 
 bool VoterEngine::is_voter() const {
     const auto voters = known();
-    if (!voters) return false;
-    const auto& names = voter_.names();
-    return std::any_of(
-        names.begin(), names.end(), [&](const Nonce& name) { return voters->set.has(name); });
+    return voters && voter_.is_in(voters->set);
 }
 
 void VoterEngine::change_voters(

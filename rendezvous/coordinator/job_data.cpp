@@ -99,8 +99,9 @@ Instant JobData::ready_by(Instant now) const {
 }
 
 void JobStep::enter(JobState next) {
-    job.history.phases.spent.at(job.state.index()) += now - job.history.phases.entered_at;
-    job.history.phases.entered_at = now;
+    auto& phases = job.history.phases;
+    phases.spent.at(job.state.index()) += now - phases.entered_at;
+    phases.entered_at = now;
     job.state = std::move(next);
 }
 
@@ -115,11 +116,11 @@ void JobStep::refuse(
 }
 
 void JobStep::say(std::string_view state, std::string reason) const {
-    if (state == job.history.said.state && reason == job.history.said.reason) return;
-    const bool is_new_state = state != job.history.said.state;
-    job.history.said = {std::string{state}, reason};
-    out.push_back(
-        Changed{job.identity.run_id, job.history.said.state, std::move(reason), is_new_state});
+    auto& said = job.history.said;
+    if (state == said.state && reason == said.reason) return;
+    const bool is_new_state = state != said.state;
+    said = {std::string{state}, reason};
+    out.push_back(Changed{job.identity.run_id, said.state, std::move(reason), is_new_state});
 }
 
 void JobStep::note(std::string text) const {

@@ -45,11 +45,17 @@ bool is_numeric(const std::string& host) {
            host.find_first_not_of("0123456789.") == std::string::npos;
 }
 
+/// Of the server's process, which is a voter already, also when its node has joined again.
+bool is_of_leader(const JobData& job, const Member& member) {
+    const auto& own = *job.identity.voter;
+    return member.nonce() == own.nonce || place_of(job, member).address == own.address;
+}
+
 /// A node that is about to go takes its vote with it.
 bool may_vote(const JobData& job, const Member& member) {
     return member.stays() && !member.notice && member.group_rank &&
            member.version() >= control::voters_since && member.join.peer_port != 0 &&
-           member.nonce() != job.identity.voter->nonce && is_numeric(host_of(job, member));
+           is_numeric(host_of(job, member)) && !is_of_leader(job, member);
 }
 
 std::vector<VoterCandidate> candidates(const JobData& job) {
@@ -77,11 +83,8 @@ std::vector<VoterCandidate> candidates(const JobData& job) {
 
 VoterCandidate leader_of(const JobData& job) {
     const auto& own = *job.identity.voter;
-    if (const auto* member = job.members.find(own.nonce)) return {own, member->host()};
-    // Its node was lost and has joined again, or is not here yet.
-    for (const auto* member : job.members.by_arrival())
-        if (member->reach.is_beside_server) return {own, member->host()};
-    return {own, {}};
+    const auto* member = job.members.find(own.nonce);
+    return {own, member == nullptr ? std::string{} : member->host()};
 }
 
 }  // namespace

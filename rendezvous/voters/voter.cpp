@@ -26,6 +26,11 @@ bool Voter::is_own(const Nonce& name) const {
     return std::find(names_.begin(), names_.end(), name) != names_.end();
 }
 
+bool Voter::is_in(const VoterSet& set) const {
+    return std::any_of(
+        names_.begin(), names_.end(), [&](const Nonce& name) { return set.has(name); });
+}
+
 bool Voter::create(const std::string& job, Nonce lineage, std::string address, Instant now) {
     if (jobs_.contains(job)) return false;
     auto* created = find(job, lineage);

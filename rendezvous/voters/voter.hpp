@@ -28,6 +28,8 @@ public:
     /// The nonces under which it answers, the newest one last.
     const std::vector<Nonce>& names() const { return names_; }
     bool is_own(const Nonce& name) const;
+    /// Whether it is one of these voters.
+    bool is_in(const VoterSet& set) const;
 
     /// Creates the record of a job. This process is the only voter at first. `address`: its own,
     /// for other nodes. Returns false if it has voted about that job before.

@@ -239,12 +239,9 @@ class Life:
             made.send_signal(pid, signal.SIGSTOP)
 
         def go_on():
-            thawed_at = made.now_ns()
-            for pid in pids:
-                made.send_signal(pid, signal.SIGCONT)
+            past_the_fence = made.wake(pids)
             if frozen:
-                # Keeper and workers wake together: the keeper gets to them after that, not before.
-                self.thawed.append((host.name, thawed_at, made.now_ns() + 3_000_000_000))
+                self.thawed.append((host.name, *past_the_fence))
         self.undo.append((until, host, go_on))
 
     def make_good(self, everything=False):
@@ -357,13 +354,8 @@ class Life:
                 raise Wrong(f"{host.name} reports {reported}, killed was {self.killed_worker}")
 
     def check_nothing_left(self):
-        # A killed agent cannot remove the error files of its workers: a known limit.
         for name in self.cut_short:
-            for path in self.cluster.hosts[name[-1]].temporary.rglob("*"):
-                if path.is_file():
-                    path.unlink()
-            for path in sorted(self.cluster.hosts[name[-1]].temporary.rglob("*"), reverse=True):
-                path.rmdir()
+            checks.remove_error_files(self.cluster.hosts[name[-1]])
         checks.check_nothing_left(self.cluster)
 
 

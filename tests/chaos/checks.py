@@ -79,6 +79,15 @@ def traces(cluster):
     return found
 
 
+def remove_error_files(host):
+    """A killed agent cannot remove those of its workers: a known limit."""
+    for path in sorted(host.temporary.rglob("*"), reverse=True):
+        if path.is_file():
+            path.unlink()
+        else:
+            path.rmdir()
+
+
 def check_nothing_left(cluster, bound_s=60):
     until = time.monotonic() + bound_s
     while left := traces(cluster):

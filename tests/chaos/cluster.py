@@ -33,6 +33,15 @@ def send_signal(pid, number):
         return False  # it was quicker
 
 
+def wake(pids):
+    """Continues them. Returns from when until when they may act past their fence: a keeper that was stopped too wakes with
+    its workers, and gets to them after that."""
+    woken_at = now_ns()
+    for pid in pids:
+        send_signal(pid, signal.SIGCONT)
+    return woken_at, now_ns() + 3_000_000_000
+
+
 def environment_of(pid):
     try:
         return pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")

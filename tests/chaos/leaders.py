@@ -110,13 +110,7 @@ class Job:
                 return lambda: self.start(leader)
             case "freeze":
                 pids = leader.freeze()
-
-                def thaw():
-                    thawed_at = made.now_ns()
-                    for pid in pids:
-                        made.send_signal(pid, signal.SIGCONT)
-                    self.thawed.append((leader.name, thawed_at, made.now_ns() + 3_000_000_000))
-                return thaw
+                return lambda: self.thawed.append((leader.name, *made.wake(pids)))
             case "cut":
                 leader.cable.pull()
                 return leader.cable.plug_in
@@ -130,7 +124,7 @@ class Job:
         epoch, leader = self.epoch_and_leader()
         voters = self.cluster.wait_for("record with three voters", self.voters)
         ended = self.bring_about(fault, leader, voters)
-        time.sleep(fault.delay)
+        time.sleep(fault.delay)  # its moment in the phase, by the plan
         at = made.now_ns()
         heal = self.inject(fault, leader)
         (self.cluster.saved / "stay").unlink(missing_ok=True)
@@ -138,8 +132,9 @@ class Job:
             self.start(host)
         heal_at = at + int(fault.lasts * 1e9)
         led = stepped = None
-        until = time.monotonic() + BOUND_S
-        while heal or not stepped:
+
+        def is_over():
+            nonlocal heal, led, stepped
             now = made.now_ns()
             if heal and now >= heal_at:
                 heal()
@@ -148,12 +143,12 @@ class Job:
                 led = (now - at) / 1e9
             if not stepped and self.trains(3, at + 50_000_000):
                 stepped = (now - at) / 1e9
-            if time.monotonic() > until:
-                raise Wrong(f"no steps within {BOUND_S} s")
             for host in self.cluster.hosts.values():
                 if host.node.poll() is not None and host is not leader:
                     raise Wrong(f"{host.name} returned {host.node.returncode}")
-            time.sleep(0.02)
+            return stepped and not heal
+
+        self.cluster.wait_for("steps after the fault", is_over, BOUND_S)
         if leader.node.poll() is not None:
             self.start(leader)
         self.wait_until_whole(made.now_ns())
@@ -171,10 +166,8 @@ class Job:
         checks.check_ranks(facts)
         checks.check_ended(facts)
         checks.check_curve(self.cluster.saved)
-        # A killed agent leaves the files of its workers: a known limit.
         for host in self.cluster.hosts.values():
-            for path in sorted(host.temporary.rglob("*"), reverse=True):
-                path.rmdir() if path.is_dir() else path.unlink()
+            checks.remove_error_files(host)
         checks.check_nothing_left(self.cluster)
 
 

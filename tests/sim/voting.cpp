@@ -8,7 +8,6 @@
 #include "rendezvous/voters/vote_text.hpp"
 #include "tests/sim/cluster.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace ddprun::sim {
@@ -69,9 +68,7 @@ void Voting::known(control::Voters voters) {
 
 bool Voting::is_voter() const {
     const auto voters = known();
-    return voters && std::any_of(names_.begin(), names_.end(), [&](const Nonce& name) {
-               return voters->set.has(name);
-           });
+    return voters && voter_.is_in(voters->set);
 }
 
 bool Voting::is_over() const {

@@ -283,7 +283,10 @@ TEST_CASE("the leader's own node that has joined again is no voter besides the l
     // The server votes under the nonce that its node had before.
     job.has_voters();
     job.lives_at("d", "127.0.0.1", "127.0.0.1");
-    job.join("d", [](control::Join& join) { join.socket_addr = "127.0.0.1:5000"; });
+    job.join("d", [](control::Join& join) {
+        join.socket_addr = "127.0.0.1:5000";
+        join.peer_port = 9;
+    });
     job.join("b");
     job.join("c");
     CHECK(output(job) == requested("a b c"));
