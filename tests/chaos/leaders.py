@@ -78,8 +78,14 @@ class Job:
                 return world
         return None
 
-    def wait_until_whole(self, since):
-        self.cluster.wait_for("training on four hosts", lambda: self.trains(len(HOSTS), since), BOUND_S)
+    def wait_until_whole(self, since, hit=None):
+        """The node of the host that was `hit` may end by its fence, also after it is healed: it is started again, as a
+        scheduler does."""
+        def is_whole():
+            if hit and hit.node.poll() is not None:
+                self.start(hit)
+            return self.trains(len(HOSTS), since)
+        self.cluster.wait_for("training on four hosts", is_whole, BOUND_S)
 
     # ---- faults -----------------------------------------------------------------------------------------
 
@@ -149,9 +155,7 @@ class Job:
             return stepped and not heal
 
         self.cluster.wait_for("steps after the fault", is_over, BOUND_S)
-        if leader.node.poll() is not None:
-            self.start(leader)
-        self.wait_until_whole(made.now_ns())
+        self.wait_until_whole(made.now_ns(), leader)
         return led, stepped
 
     def finish(self):
