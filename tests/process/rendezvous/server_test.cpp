@@ -429,14 +429,15 @@ TEST_CASE("a store client of a draining server gets whole replies and the end in
         requests += "\x03" + little_endian(1) + "a";
     client->say(requests);
     const auto reply = little_endian(value.size()) + value;
-    REQUIRE(client->hear(reply.size()) == reply);
+    // The drain begins in the middle of a reply: its first byte has arrived.
+    REQUIRE(client->hear(reply.size() + 1).starts_with(reply));
 
     draining.begin();
 
-    const auto rest = client->hear_to_the_end();
+    const auto rest = 1 + client->hear_to_the_end().size();
     CHECK_FALSE(client->was_reset());
-    CHECK(rest.size() >= reply.size());
-    CHECK(rest.size() % reply.size() == 0);
+    CHECK(rest >= reply.size());
+    CHECK(rest % reply.size() == 0);
     CHECK_FALSE(draining.is_done());
     client.reset();
     draining.wait();
