@@ -92,7 +92,7 @@ RendezvousAccess::~RendezvousAccess() {
 
 void RendezvousAccess::connect(int link, bool may_host, Duration unanswered_for) {
     links_.emplace(link, nullptr);
-    if (elects()) return seek(link, unanswered_for);
+    if (elects(unanswered_for)) return seek(link, unanswered_for);
     // Elsewhere a server of a voter only knows what the voter knows.
     if (server_ && (voters_ == nullptr || serves_endpoint_)) return open(link, own_server_);
     if (!may_host) return open(link, config_.rendezvous.endpoint);
@@ -123,15 +123,15 @@ boost::asio::awaitable<void> RendezvousAccess::attempt(int link, Duration unansw
     if (const auto* refuse = std::get_if<server::Refuse>(&hosting)) {
         links_.erase(link);
         hooks_.on_event(Agent::ConnectRefused{refuse->reason});
-    } else if (server_ && voters_ != nullptr) {
+    } else if (std::holds_alternative<server::Connect>(hosting)) {
+        open(link, plan.endpoint);
+    } else if (voters_ != nullptr) {
         serves_endpoint_ = true;
         voters_->create(make_nonce(peers_.random));
         seek(link, unanswered_for);
-    } else if (server_) {
+    } else {
         hooks_.on_event(Agent::HostingStarted{});
         open(link, own_server_);
-    } else {
-        open(link, plan.endpoint);
     }
 }
 
@@ -275,15 +275,20 @@ void RendezvousAccess::warn_of_no_secret(const server::Listen& listen) const {
 
 // ---- election -----------------------------------------------------------------------------------
 
-/// Whether the election can find the leader. A single voter, which is the leader, can be gone while
-/// another process serves at the endpoint: after a search without success the next attempt is
-/// there.
-bool RendezvousAccess::elects() {
-    if (!election_ || voters_ == nullptr) return election_ != nullptr;
+bool RendezvousAccess::knows_several_voters() const {
     const auto known = voters_->known();
-    if (!known) return false;
-    const bool is_lost = std::exchange(has_found_none_, false);
-    return known->set.voters.size() > 1 || voters_->is_voter() || !is_lost;
+    return known && known->set.voters.size() > 1;
+}
+
+/// Whether the election can find the leader. The voters can be gone while another process serves at
+/// the endpoint: after a search without success the next attempt is there, unless several voters
+/// may still elect a leader.
+bool RendezvousAccess::elects(Duration unanswered_for) {
+    if (!election_ || voters_ == nullptr) return election_ != nullptr;
+    const bool has_found_none = std::exchange(has_found_none_, false);
+    const bool may_elect = knows_several_voters() || voters_->is_voter();
+    is_record_lost_ = has_found_none && (!may_elect || unanswered_for >= limits::claim_wait);
+    return voters_->known() && !is_record_lost_;
 }
 
 void RendezvousAccess::seek(int link, Duration unanswered_for) {
@@ -303,7 +308,8 @@ Election::Hooks RendezvousAccess::election_hooks() {
                  elected.until,
                  elected.led_before,
                  elected.ends,
-                 election_->own_endpoint()});
+                 election_->own_endpoint(),
+                 voters_ != nullptr ? std::optional{voters_->known()->lineage} : std::nullopt});
             is_successor_ = voters_ != nullptr && !elected.ends.empty();
             open_sought(own_server_);
             endpoint_claim_.start();
@@ -378,25 +384,28 @@ void RendezvousAccess::begin_voting(std::string own_address) {
         election_hooks());
 }
 
-/// A lost node has joined a job with another record, about which this process has not voted. The
-/// server has its nonce too.
-void RendezvousAccess::renew_voter() {
+/// The job's server leads by another record, about which this process has not voted: too few voters
+/// of the record that it knew are left. A server here has its voter too.
+void RendezvousAccess::vote_about(const std::optional<Nonce>& record) {
+    if (voters_ == nullptr || !record || election_->is_leading()) return;
+    const auto known = voters_->known();
+    if (!known || known->lineage == *record) return;
+    constexpr auto reason = "too few of the nodes that voted are left";
+    log::warning("rendezvous.record_replaced", {{"reason", reason}});
     begin_voting(voters_->local_address());
-    fail_sought("this node has joined again");
+    fail_sought(reason);
     if (!server_) return;
     server_.reset();
     auto on = own_listen_;
     on.port = own_server_.port;
-    if (const auto failed = host({on, "this node has joined again"}))
+    if (const auto failed = host({on, reason}))
         log::warning("rendezvous.not_served", {{"reason", failed->describe()}});
 }
 
 /// From a leader, or from a server that does not lead any more.
 void RendezvousAccess::know(const control::Voters& voters) {
     if (voters_ == nullptr) return;
-    const auto known = voters_->known();
-    const bool is_other_record = known && known->lineage != voters.lineage;
-    if (is_other_record && voters_->has_joined_again() && !election_->is_leading()) renew_voter();
+    if (is_record_lost_) vote_about(voters.lineage);
     voters_->known(voters);
     // A server that leads has sent this message itself.
     if (server_ && !election_->is_leading()) server_->voters_changed(config_.join.run_id, voters);
@@ -459,6 +468,10 @@ void RendezvousAccess::open(int link, Endpoint endpoint) {
         hooks_.on_event(Agent::LinkOpened{link, opened.socket_addr, opened.version});
     };
     hooks.on_message = [this, link](control::ServerMessage message) {
+        if (const auto* welcome = std::get_if<control::Welcome>(&message))
+            vote_about(welcome->record);
+        if (const auto* resumed = std::get_if<control::Resumed>(&message))
+            vote_about(resumed->record);
         if (const auto* voters = std::get_if<control::Voters>(&message)) know(*voters);
         hooks_.on_event(Agent::Received{link, std::move(message)});
     };
@@ -481,12 +494,15 @@ std::unique_ptr<client::CoordinatorClient> RendezvousAccess::make_client(
         io_, std::move(endpoint), std::move(hooks), greeting_timeout, std::move(security));
 }
 
-void RendezvousAccess::send(int link, const control::AgentMessage& message) {
+void RendezvousAccess::send(int link, control::AgentMessage message) {
+    auto* join = std::get_if<control::Join>(&message);
     // The server may choose the node as a voter as soon as it has this message.
-    if (const auto* join = std::get_if<control::Join>(&message); join != nullptr && voters_)
-        voters_->answer_as(join->node.nonce);
+    if (join != nullptr && voters_ != nullptr) voters_->answer_as(join->node.nonce);
+    if (auto* resume = std::get_if<control::Resume>(&message)) join = &resume->join;
+    if (join != nullptr && voters_ != nullptr && knows_several_voters())
+        join->record = voters_->known()->lineage;
     const auto found = links_.find(link);
-    if (found != links_.end() && found->second) found->second->send(message);
+    if (found != links_.end() && found->second) found->second->send(std::move(message));
 }
 
 void RendezvousAccess::close(int link) {

@@ -69,7 +69,7 @@ public:
     RendezvousAccess& operator=(const RendezvousAccess&) = delete;
 
     void connect(int link, bool may_host, Duration unanswered_for);
-    void send(int link, const control::AgentMessage& message);
+    void send(int link, control::AgentMessage message);
     void close(int link);
 
     /// This node's server runs the job.
@@ -110,13 +110,14 @@ private:
     std::unique_ptr<client::CoordinatorClient> make_client(
         Endpoint endpoint, client::CoordinatorClient::Hooks hooks);
     void seek(int link, Duration unanswered_for);
-    bool elects();
+    bool elects(Duration unanswered_for);
+    bool knows_several_voters() const;
     Election::Hooks election_hooks();
     Result<Endpoint> open_candidate(const std::string& own_address);
     void open_sought(Endpoint leader);
     void fail_sought(std::string reason);
     void begin_voting(std::string own_address);
-    void renew_voter();
+    void vote_about(const std::optional<Nonce>& record);
     void know(const control::Voters& voters);
     void change_voters(const coordinator::ChangeVoters& change);
     void follow(const control::Voters& voters);
@@ -139,6 +140,8 @@ private:
     EndpointClaim endpoint_claim_;
     /// The last search for the leader has failed.
     bool has_found_none_ = false;
+    /// ... so this attempt is at the endpoint, where the job may have another record.
+    bool is_record_lost_ = false;
     /// The link whose attempt waits for the election.
     int sought_ = 0;
     /// Set while this node waits for its server to step down before the node leaves; true: the job

@@ -60,7 +60,6 @@ public:
     /// The process's node joins under this nonce. If it is another one, the voter keeps what it has
     /// promised, and answers under both.
     void answer_as(Nonce name);
-    bool has_joined_again() const { return voter_.names().size() > 1; }
     /// What a message of the leader says about the voters.
     void known(control::Voters voters);
     /// None: no voters are known.

@@ -250,6 +250,7 @@ void fields(Io& io, Like<Io, Join>& join) {
     io.optional("versions", join.versions, List{most_versions, any_count});
     io.optional("epoch", join.epoch);
     io.optional("hosting", join.is_hosting);
+    io.optional("record", join.record);
 }
 
 template <>
@@ -429,6 +430,7 @@ void fields(Io& io, Like<Io, Welcome>& welcome) {
     io("hosted", welcome.hosted);
     io.optional("token", welcome.token);
     io.optional("epoch", welcome.epoch);
+    io.optional("record", welcome.record);
 }
 
 template <>
@@ -445,6 +447,7 @@ inline constexpr std::string_view type_name<Resumed> = "resumed";
 template <class Io>
 void fields(Io& io, Like<Io, Resumed>& resumed) {
     io.optional("epoch", resumed.epoch);
+    io.optional("record", resumed.record);
 }
 
 template <>

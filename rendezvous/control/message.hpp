@@ -101,6 +101,9 @@ struct Join {
     std::uint64_t epoch = 0;
     /// The server is part of this node's `ddprun`, and ends with it.
     bool is_hosting = false;
+    /// The lineage of the record that names the leader, if this node knows several voters of it
+    /// (rendezvous/voters/).
+    std::optional<Nonce> record = std::nullopt;
 
     bool operator==(const Join&) const = default;
 };
@@ -444,6 +447,8 @@ struct Welcome {
     /// The epoch of the leadership that all messages on this connection belong to; 0: the server
     /// was not elected.
     std::uint64_t epoch = 0;
+    /// The lineage of the record by which the server leads; none: no nodes vote.
+    std::optional<Nonce> record = std::nullopt;
 
     bool operator==(const Welcome&) const = default;
 };
@@ -461,6 +466,7 @@ struct Refused {
 struct Resumed {
     /// As in `Welcome`.
     std::uint64_t epoch = 0;
+    std::optional<Nonce> record = std::nullopt;
 
     bool operator==(const Resumed&) const = default;
 };

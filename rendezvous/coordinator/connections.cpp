@@ -43,6 +43,7 @@ void welcome(const JobStep& step, const Member& member) {
     welcome.hosted = job.identity.is_hosted;
     welcome.token = member.token;
     welcome.epoch = job.identity.epoch;
+    welcome.record = job.identity.record;
     step.send(member, std::move(welcome));
     send_size(step, member);
     send_voters(step, member);
@@ -174,7 +175,7 @@ void rejoin(JobStep& step, Member& member, const NodeJoined& joined) {
 
 void take_up_outside(JobStep& step, Member& member, const control::Resume& resume) {
     const auto& job = step.job;
-    step.send(member, control::Resumed{step.job.identity.epoch});
+    step.send(member, step.job.identity.resumed());
     if (resume.state == control::NodeState::ready) {
         member.become(Member::State::ready);
         if (!job.is<Forming>()) stand_by(step, member);
@@ -197,7 +198,7 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
     if (reported > current || (reported < current && !is_ready))
         return lose(step, member, "it came back acting in another round");
 
-    step.send(member, control::Resumed{step.job.identity.epoch});
+    step.send(member, step.job.identity.resumed());
     if (reported < current) {
         // The node's assignment to this round was lost with the connection.
         if (!job.is<Running>()) return stop_unassigned(step, member);
@@ -231,7 +232,7 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
 void take_up(JobStep& step, Member& member, const control::Resume& resume) {
     const auto& job = step.job;
     if (job.is<Over>()) {
-        step.send(member, control::Resumed{step.job.identity.epoch});
+        step.send(member, step.job.identity.resumed());
         return send_result(step, member);
     }
     if (job.is<Recovering>()) return recover(step, member, resume);
@@ -250,7 +251,7 @@ void turn_away(JobStep& step, ConnectionId connection, const control::Resume& re
         // The node may retry until the end is recorded.
         if (!over->is_recorded)
             return step.out.push_back(Close{connection, "the job's end is not recorded yet"});
-        step.out.push_back(Send{connection, control::Resumed{step.job.identity.epoch}});
+        step.out.push_back(Send{connection, step.job.identity.resumed()});
         const auto found = over->members.find(resume.join.node.nonce);
         const bool was_member =
             found != over->members.end() && is_token_shown(found->second, resume.token);

@@ -23,6 +23,7 @@ constexpr std::string_view default_run_id = "none";
 constexpr Duration retry_when_over = 1s;
 /// After this time another server may be the leader.
 constexpr Duration retry_elsewhere = 1s;
+constexpr auto does_not_lead = "this server does not lead the job";
 /// The longest part of a scheduler's name, which leaves room for a suffix.
 constexpr std::size_t most_given_bytes = 128;
 
@@ -118,7 +119,8 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
     if (found == peers_.end()) return;  // closed after this message was read
     auto& peer = found->second;
     const bool is_known = peer.job.has_value();
-    if (!leadership_.may_act(now)) return turn_elsewhere(received, out);
+    if (!leadership_.may_act(now))
+        return turn_elsewhere(received, coordinating::does_not_lead, out);
     if (auto* claim = std::get_if<control::Claim>(&received.message))
         return on_claim(received.connection, std::move(*claim), out);
     if (options_.is_elected) {
@@ -127,7 +129,11 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
         // named in etcd.
         if (greeting != nullptr && options_.hosted_run_id &&
             greeting->run_id != *options_.hosted_run_id)
-            return turn_elsewhere(received, out);
+            return turn_elsewhere(received, coordinating::does_not_lead, out);
+        if (greeting != nullptr && greeting->record && is_just_begun(greeting->run_id) &&
+            leadership_.waits_for_claim(*greeting->record, now))
+            return turn_elsewhere(
+                received, "the job has voters that may elect another server", out);
         const auto epoch = coordinating::known_epoch(greeting);
         if (epoch > leadership_.epoch() + limits::max_epochs_ahead)
             return out.push_back(Close{received.connection, "no leader had such an epoch"});
@@ -159,8 +165,8 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
 
 /// The election may name another server now. A node with workers queries it again at once, as its
 /// connection is closed.
-void Coordinator::turn_elsewhere(const Received& received, std::vector<Effect>& out) const {
-    const std::string reason = "this server does not lead the job";
+void Coordinator::turn_elsewhere(
+    const Received& received, std::string reason, std::vector<Effect>& out) const {
     const auto* greeting = coordinating::greeting_in(received.message);
     if (greeting != nullptr && voters_ && greeting->run_id == voters_->run_id &&
         control::common_version(greeting->versions) >= control::voters_since)
@@ -173,17 +179,21 @@ void Coordinator::turn_elsewhere(const Received& received, std::vector<Effect>& 
             control::JobCommandAnswer{
                 control::JobCommandAnswer::Outcome::not_possible,
                 reason + " now: give the address of the node that does"}});
-    out.push_back(Close{received.connection, reason});
+    out.push_back(Close{received.connection, std::move(reason)});
+}
+
+/// This process was started at the endpoint of the job, and nothing was agreed on yet.
+bool Coordinator::is_just_begun(const std::string& run_id) const {
+    const auto job = newest_.find({{}, run_id});
+    const bool is_young = job == newest_.end() || jobs_.at(job->second).is_young();
+    return options_.voter && options_.hosted_run_id == run_id && !voters_ && is_young;
 }
 
 /// This process was started at the endpoint of a job whose nodes have elected another leader while
 /// no process was there. As long as its own job is young, it follows that leader.
 void Coordinator::on_claim(
     ConnectionId connection, control::Claim claim, std::vector<Effect>& out) {
-    const auto job = newest_.find({{}, claim.run_id});
-    const bool has_begun = voters_ || (job != newest_.end() && !jobs_.at(job->second).is_young());
-    const bool is_of_job = options_.voter && options_.hosted_run_id == claim.run_id;
-    if (!is_of_job || has_begun)
+    if (!is_just_begun(claim.run_id))
         return out.push_back(Close{connection, "this server goes on with its own job"});
     step_down("the job's nodes have elected another leader", 0, out, std::move(claim.voters));
 }
@@ -338,6 +348,7 @@ Coordinator::JobId Coordinator::begin_job(
     // When servers are elected, another server follows this one.
     identity.is_hosted = options_.hosted_run_id.has_value() && !options_.is_elected;
     identity.epoch = leadership_.epoch();
+    identity.record = leadership_.record();
     identity.voter = options_.voter;
     if (const auto previous = newest_.find(identity.name()); previous != newest_.end())
         identity.previous_end = jobs_.at(previous->second).ending();
@@ -386,7 +397,8 @@ void Coordinator::on_resume(
         // The job ended under an earlier leader: the result that it sent to other nodes also holds
         // for this one.
         if (const auto* result = ends_.find(resume.incarnation)) {
-            out.push_back(Send{connection, control::Resumed{leadership_.epoch()}});
+            out.push_back(
+                Send{connection, control::Resumed{leadership_.epoch(), leadership_.record()}});
             out.push_back(Send{connection, *result});
             return;
         }
@@ -463,6 +475,7 @@ Coordinator::JobId Coordinator::begin_recovery(
     identity.incarnation = resume.incarnation;
     identity.given = resume.join.incarnation;
     identity.epoch = leadership_.epoch();
+    identity.record = leadership_.record();
     identity.voter = options_.voter;
     return add_job(Job{std::move(identity), resume, now});
 }

@@ -162,9 +162,11 @@ private:
         std::uint64_t known_epoch,
         std::vector<Effect>& out,
         std::optional<control::Voters> claimed = std::nullopt);
+    bool is_just_begun(const std::string& run_id) const;
     void on_claim(ConnectionId connection, control::Claim claim, std::vector<Effect>& out);
     std::string reason_to_wait(const control::Join& join, Instant now) const;
-    void turn_elsewhere(const Received& received, std::vector<Effect>& out) const;
+    void turn_elsewhere(
+        const Received& received, std::string reason, std::vector<Effect>& out) const;
     void on_received(Received received, Instant now, std::vector<Effect>& out);
     void on_join(Peer& peer, control::Join join, Instant now, std::vector<Effect>& out);
     void on_resume(Peer& peer, control::Resume resume, Instant now, std::vector<Effect>& out);

@@ -159,8 +159,11 @@ struct JobIdentity {
     std::uint64_t epoch = 0;
     /// The server's own process, where nodes of the job vote about its leader.
     std::optional<control::VoterPlace> voter = std::nullopt;
+    /// The lineage of the record by which this server leads; none: no nodes vote.
+    std::optional<Nonce> record = std::nullopt;
 
     JobName name() const { return {tenant, run_id}; }
+    control::Resumed resumed() const { return {epoch, record}; }
 };
 
 /// The name under which the job's rounds are counted.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/time.hpp"
 
 #include <cstdint>
@@ -20,6 +22,8 @@ struct Led {
     std::string ends = {};
     /// Set with a new epoch: this server's address for other nodes; for /status.
     std::string endpoint = {};
+    /// Set with a new epoch, where nodes vote: the lineage of the record that names this leader.
+    std::optional<Nonce> record = std::nullopt;
 };
 
 struct LeaderStatus {
@@ -38,6 +42,7 @@ public:
 
     bool may_act(Instant now) const { return !is_elected_ || (term_ && now < term_->led.until); }
     std::uint64_t epoch() const { return term_ ? term_->led.epoch : 0; }
+    std::optional<Nonce> record() const { return term_ ? term_->led.record : std::nullopt; }
     std::optional<Instant> ends_at() const {
         return term_ ? std::optional{term_->led.until} : std::nullopt;
     }
@@ -70,10 +75,20 @@ public:
         return term_->since + lease;
     }
 
+    /// A node that knows `other_record` wants to take part. Returns true while the voters of that
+    /// record may still elect a leader, which then claims this job.
+    bool waits_for_claim(const Nonce& other_record, Instant now) {
+        if (!term_ || !term_->led.record || *term_->led.record == other_record) return false;
+        if (!term_->other_record_since) term_->other_record_since = now;
+        return now - *term_->other_record_since < limits::claim_wait;
+    }
+
 private:
     struct Term {
         Led led;
         Instant since;
+        /// Since when a node knows another record of the job.
+        std::optional<Instant> other_record_since = std::nullopt;
     };
 
     bool is_elected_;

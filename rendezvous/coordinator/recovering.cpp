@@ -141,7 +141,7 @@ void take_back_outside(JobStep& step, Member& member, const control::Resume& res
                        : "it reports no round");
     }
     restore_totals(step, resume);
-    step.send(member, control::Resumed{step.job.identity.epoch});
+    step.send(member, step.job.identity.resumed());
     member.become(Member::State::ready);
     step.send(member, control::Standby{reason(step.job, step.now)});
 }
@@ -164,7 +164,7 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
     const bool is_free = resume.state == control::NodeState::ready;
     const bool is_stopping = resume.state == control::NodeState::stopping;
     const bool is_done = resume.state == control::NodeState::succeeded;
-    step.send(member, control::Resumed{step.job.identity.epoch});
+    step.send(member, step.job.identity.resumed());
     // A member whose workers have all succeeded has none left, so later rounds may have begun
     // without it.
     auto& state = std::get<Recovering>(job.state);

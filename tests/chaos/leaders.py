@@ -23,10 +23,10 @@ STEP_MS = 25
 OPTIONS = ["--nnodes=3:4", "--nproc-per-node=1", "--max-restarts=1000", "--shutdown-timeout=3", "--insecure",
            "--rdzv-standby=auto",
            "--rdzv-conf=join_timeout=300,last_call_timeout=2,keep_alive_interval=4,keep_alive_max_attempt=3"]
-KINDS = ["kill", "freeze", "cut", "cut what it sends", "cut what it gets"]
+KINDS = ["kill", "kill two", "freeze", "cut", "cut what it sends", "cut what it gets"]
 PHASES = ["running", "stopping", "forming"]
 BOUND_S = 120  # until all nodes train again: a lease, a fence, the last call, and a busy machine
-CHANGED = re.compile(r"rendezvous\.leader_changed .*?(\d+\.\d+\.\d+\.\d+):\d+.*?epoch=(\d+)")
+CHANGED = re.compile(r"^(\S+) .*rendezvous\.leader_changed .*?(\d+\.\d+\.\d+\.\d+):\d+", re.MULTILINE)
 VOTERS = re.compile(r'^(\S+) .*rendezvous\.voters voters="([^"]*)"', re.MULTILINE)
 
 
@@ -52,14 +52,17 @@ class Job:
     def start(self, host):
         self.cluster.start_node(host, OPTIONS, self.cluster.worker(host, 1 << 30, STEP_MS, 0))
 
-    def epoch_and_leader(self):
-        found = (1, self.cluster.hosts["a"])
-        by_address = {host.address: host for host in self.cluster.hosts.values()}
-        for host in self.cluster.hosts.values():
-            for address, epoch in CHANGED.findall(host.log_text()):
-                if int(epoch) > found[0]:
-                    found = (int(epoch), by_address[address])
-        return found
+    def changes(self):
+        """(time, address of the leader) of each change that a node has logged; the job's first leader is none."""
+        return [(when, address) for host in self.cluster.hosts.values()
+                for when, address in CHANGED.findall(host.log_text())]
+
+    def leader(self):
+        """The leader of a record that has replaced the one before is known by its voters only, which it has logged."""
+        hosts = self.cluster.hosts.values()
+        voters = [(when, host.address) for host in hosts for when, _ in VOTERS.findall(host.log_text())]
+        _, address = max(self.changes() + voters)
+        return next(host for host in hosts if host.address == address)
 
     def voters(self):
         """The hosts that vote, where three do and a majority is left without any one of them: each is still the process
@@ -78,12 +81,13 @@ class Job:
                 return world
         return None
 
-    def wait_until_whole(self, since, hit=None):
-        """The node of the host that was `hit` may end by its fence, also after it is healed: it is started again, as a
+    def wait_until_whole(self, since, hit=()):
+        """The node of a host that was `hit` may end by its fence, also after it is healed: it is started again, as a
         scheduler does."""
         def is_whole():
-            if hit and hit.node.poll() is not None:
-                self.start(hit)
+            for host in hit:
+                if host.node.poll() is not None:
+                    self.start(host)
             return self.trains(len(HOSTS), since)
         self.cluster.wait_for("training on four hosts", is_whole, BOUND_S)
 
@@ -106,14 +110,25 @@ class Job:
             return [leaves]
         return []
 
-    def inject(self, fault, leader):
+    def hit_by(self, fault, leader, voters):
+        """Without two of three voters the record is lost, and another one begins at the endpoint only, which is a's."""
+        if fault.kind != "kill two":
+            return [leader]
+        at_endpoint = self.cluster.hosts["a"]
+        others = [host for host in voters if host is not leader and at_endpoint in (host, leader)]
+        return [leader, *others[:1]]
+
+    def inject(self, fault, hit):
         """Returns what ends it."""
+        leader = hit[0]
         match fault.kind:
-            case "kill":
-                for pid in leader.freeze():
-                    made.send_signal(pid, signal.SIGKILL)
-                leader.node.wait()
-                return lambda: self.start(leader)
+            case "kill" | "kill two":
+                for host in hit:
+                    for pid in host.freeze():
+                        made.send_signal(pid, signal.SIGKILL)
+                for host in hit:
+                    host.node.wait()
+                return lambda: [self.start(host) for host in hit]
             case "freeze":
                 pids = leader.freeze()
                 return lambda: self.thawed.append((leader.name, *made.wake(pids)))
@@ -127,12 +142,14 @@ class Job:
 
     def survive(self, fault):
         """(seconds until another host led or None, seconds until the next steps)"""
-        epoch, leader = self.epoch_and_leader()
+        leader = self.leader()
         voters = self.cluster.wait_for("record with three voters", self.voters)
         ended = self.bring_about(fault, leader, voters)
         time.sleep(fault.delay)  # its moment in the phase, by the plan
         at = made.now_ns()
-        heal = self.inject(fault, leader)
+        before = max(self.changes(), default=("",))
+        hit = self.hit_by(fault, leader, voters)
+        heal = self.inject(fault, hit)
         (self.cluster.saved / "stay").unlink(missing_ok=True)
         for host in ended:
             self.start(host)
@@ -145,17 +162,17 @@ class Job:
             if heal and now >= heal_at:
                 heal()
                 heal = None
-            if led is None and self.epoch_and_leader()[0] > epoch:
+            if led is None and max(self.changes(), default=("",)) > before:
                 led = (now - at) / 1e9
             if not stepped and self.trains(3, at + 50_000_000):
                 stepped = (now - at) / 1e9
             for host in self.cluster.hosts.values():
-                if host.node.poll() is not None and host is not leader:
+                if host.node.poll() is not None and host not in hit:
                     raise Wrong(f"{host.name} returned {host.node.returncode}")
             return stepped and not heal
 
         self.cluster.wait_for("steps after the fault", is_over, BOUND_S)
-        self.wait_until_whole(made.now_ns(), leader)
+        self.wait_until_whole(made.now_ns(), hit)
         return led, stepped
 
     def finish(self):
@@ -200,7 +217,7 @@ def main():
             job.wait_until_whole(began)
             for number in range(count):
                 fault = Fault(chance)
-                leader = job.epoch_and_leader()[1].name
+                leader = job.leader().name
                 seconds = job.survive(fault)
                 print(f"{number:4} {leader} {fault}: led after {seconds[0] and round(seconds[0], 2)} s, "
                       f"steps after {seconds[1]:.2f} s", flush=True)

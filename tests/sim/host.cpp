@@ -146,7 +146,7 @@ void Host::perform(Agent::Effect& effect) {
                     note("resumes " + std::string{control::name_of(resume->state)});
                 if (const auto* ready = std::get_if<control::Ready>(&e.message))
                     note("ready round=" + std::to_string(ready->round));
-                found->second.link->send(Link::client, control::encode(e.message));
+                found->second.link->send(Link::client, control::encode(with_record(e.message)));
             },
             [&](const Agent::CloseLink& e) {
                 const auto found = links_.find(e.link);

@@ -198,6 +198,7 @@ private:
     void seek(int link, bool is_first_try);
     bool may_campaign() const;
     void ask_engine(const witness::LeaderLease::Ask& ask);
+    control::AgentMessage with_record(control::AgentMessage message) const;
     void change_voters(std::uint64_t epoch, std::vector<control::VoterPlace> voters);
     void find_voters(std::size_t at);
     void open_sought(Host* leader);

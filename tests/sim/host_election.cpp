@@ -8,6 +8,7 @@
 #include "tests/sim/cluster.hpp"
 #include "tests/sim/host.hpp"
 
+#include <optional>
 #include <utility>
 
 namespace ddprun::sim {
@@ -85,7 +86,12 @@ void Host::perform(witness::LeaderLease::Effect& effect) {
                 cluster_.checkers().on_elected(
                     {name_, run_id_, elected.epoch, cluster_.etcd().erased_count()});
                 own.server->lead(
-                    {elected.epoch, elected.until, elected.led_before, elected.ends, addr_});
+                    {elected.epoch,
+                     elected.until,
+                     elected.led_before,
+                     elected.ends,
+                     addr_,
+                     own.voting ? std::optional{own.voting->known()->lineage} : std::nullopt});
                 own.is_successor = own.voting && !elected.ends.empty();
                 open_sought(this);
                 post_to_agent([this] { depart(candidate_->departure.elected()); });
@@ -115,6 +121,16 @@ void Host::ask_engine(const witness::LeaderLease::Ask& ask) {
             ask.request, body ? witness::etcd::read_answer(ask.what, *body) : body.error()});
     };
     cluster_.etcd().ask(name_, witness::etcd::write(keys, ask.what), answered);
+}
+
+/// A greeting has the record of the voters that this process knows.
+control::AgentMessage Host::with_record(control::AgentMessage message) const {
+    const auto known =
+        candidate_ && candidate_->voting ? candidate_->voting->known() : std::nullopt;
+    if (!known || known->set.voters.size() < 2) return message;
+    if (auto* join = std::get_if<control::Join>(&message)) join->record = known->lineage;
+    if (auto* resume = std::get_if<control::Resume>(&message)) resume->join.record = known->lineage;
+    return message;
 }
 
 /// The coordinator waits for the answer, so it is tried as long as this server leads.

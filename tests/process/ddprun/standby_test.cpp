@@ -135,6 +135,48 @@ TEST_CASE("standby: the host that serves is cut off, and is a part of the job ag
     CHECK(no_descendants_left());
 }
 
+TEST_CASE("standby: the node that serves is started again before the others have elected a leader") {
+    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    ThreeHosts job;
+    const auto options = short_lease + Words{"--insecure"};
+    auto nodes = start_voters(dir, job, options);
+
+    kill_node(nodes[0]);
+    nodes[0].wait_for_exit();
+    nodes.push_back(job.start_on(job.hosts[0], dir, options, until_go(dir)));
+
+    // It has begun a job of its own, which none of the others has joined.
+    nodes.back().wait_for_line("rendezvous.stepped_down .*elected another leader");
+    for (std::size_t i = 1; i < nodes.size(); ++i)
+        nodes[i].wait_for_line("up 3 in [1-9]", seconds{90});
+    let_end(dir, nodes, 1);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("standby: most voters are lost at once, the last one joins those that are started again") {
+    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    ThreeHosts job;
+    const auto options = short_lease + Words{"--insecure"};
+    auto nodes = start_voters(dir, job, options);
+
+    for (int i : {0, 1}) {
+        kill_node(nodes[i]);
+        nodes[i].wait_for_exit();
+    }
+    for (int i : {0, 1})
+        nodes.push_back(job.start_on(job.hosts[i], dir, options, until_go(dir)));
+
+    nodes[2].wait_for_line("rendezvous.record_replaced", seconds{60});
+    // It votes about the other record, as the new nodes do.
+    nodes[3].wait_for_line("rendezvous.voters voters=\"[^ ]+ [^ ]+ [^ ]+\"", seconds{60});
+    for (std::size_t i = 3; i < nodes.size(); ++i)
+        nodes[i].wait_for_line("up 3 in", seconds{90});
+    let_end(dir, nodes, 2);
+    CHECK(no_descendants_left());
+}
+
 TEST_CASE("standby: SIGTERM on the node that serves: it leaves, and the others go on") {
     if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
     const TempDir dir;

@@ -68,6 +68,7 @@ inline Join a_join() {
     join.versions = {1, 2};
     join.epoch = 18'446'744'073'709'551'615U;
     join.is_hosting = true;
+    join.record = a_nonce(5);
     return join;
 }
 
@@ -195,9 +196,9 @@ inline std::vector<AgentMessage> agent_messages() {
 inline std::vector<ServerMessage> server_messages() {
     return {
         Hello{{1, 2}},
-        Welcome{"abcd", std::chrono::seconds{30}, true, a_nonce(9), 7},
+        Welcome{"abcd", std::chrono::seconds{30}, true, a_nonce(9), 7, a_nonce(5)},
         Refused{"differs", std::chrono::seconds{2}, true},
-        Resumed{8},
+        Resumed{8, a_nonce(5)},
         Lost{"unknown job"},
         Resized{2, {2, 65'536, 3, 2}},
         Resized{},

@@ -12,6 +12,8 @@
 
 using namespace ddprun;
 using namespace ddprun::coordinator;
+using std::chrono_literals::operator""min;
+using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
 namespace {
@@ -403,6 +405,56 @@ TEST_CASE(
         server.coordinator = Coordinator{{"none", true}};
         server.lead(1, begin + 60s, begin);
         CHECK_FALSE(is_claimed("none"));
+    }
+}
+
+TEST_CASE("a server that has just begun a job turns nodes away that know another record of it") {
+    const auto own = *Nonce::parse(std::string(32, 'd'));
+    const auto other = *Nonce::parse(std::string(32, 'e'));
+    Server server;
+    const control::VoterPlace voter{"10.0.0.1:9", own};
+    server.coordinator = Coordinator{{"none", true, limits::max_nodes_per_tenant, voter}};
+    server.handle(Coordinator::Led{1, begin + 10min, false, {}, "a:1", own}, begin);
+    const auto is_accepted = [&](char node, std::optional<Nonce> record, Instant at) {
+        auto join = join_of(node);
+        join.record = record;
+        server.say(std::move(join), at);
+        if (const auto* welcome = server.sent<control::Welcome>()) return welcome->record == own;
+        REQUIRE(server.sent<control::Refused>());
+        CHECK(server.sent<control::Refused>()->retry);
+        return false;
+    };
+
+    SUBCASE("their voters may still elect a leader, until that one would have claimed the job") {
+        CHECK_FALSE(is_accepted('a', other, begin + 5s));
+        CHECK_FALSE(is_accepted('a', other, begin + 5s + limits::claim_wait - 1ms));
+        CHECK(is_accepted('a', other, begin + 5s + limits::claim_wait));
+    }
+    SUBCASE("a member of a round that comes back is turned away too") {
+        control::Resume resume;
+        resume.join = join_of('a');
+        resume.join.record = other;
+        resume.incarnation = "i";
+        server.say(resume, begin);
+        CHECK_FALSE(server.sent<control::Resumed>());
+        CHECK(server.got<Close>());
+    }
+    SUBCASE("nodes that know no record, or this one, are accepted") {
+        CHECK(is_accepted('a', std::nullopt, begin));
+        CHECK(is_accepted('b', own, begin));
+    }
+    SUBCASE("its first round has begun") {
+        CHECK(is_accepted('a', std::nullopt, begin));
+        CHECK(is_accepted('b', std::nullopt, begin));
+        for (const std::uint64_t node : {1, 2})
+            server.handle(
+                Coordinator::Received{ConnectionId{node}, control::Ready{0, 20'000, 1}}, begin);
+        REQUIRE(server.sent<control::Assignment>());
+        CHECK(is_accepted('c', other, begin + 1s));
+    }
+    SUBCASE("it has voters of its own") {
+        server.handle(Coordinator::VotersChanged{"none", {own, {7, own}, {2, {voter}, {}}}}, begin);
+        CHECK(is_accepted('a', other, begin));
     }
 }
 
