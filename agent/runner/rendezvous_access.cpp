@@ -281,13 +281,14 @@ bool RendezvousAccess::knows_several_voters() const {
 }
 
 /// Whether the election can find the leader. The voters can be gone while another process serves at
-/// the endpoint: after a search without success the next attempt is there, unless several voters
-/// may still elect a leader.
+/// the endpoint: after a search without success the next attempt is there, unless this process
+/// serves there or several voters may still elect a leader.
 bool RendezvousAccess::elects(Duration unanswered_for) {
     if (!election_ || voters_ == nullptr) return election_ != nullptr;
     const bool has_found_none = std::exchange(has_found_none_, false);
     const bool may_elect = knows_several_voters() || voters_->is_voter();
-    is_record_lost_ = has_found_none && (!may_elect || unanswered_for >= limits::claim_wait);
+    is_record_lost_ =
+        has_found_none && !serves_endpoint_ && (!may_elect || unanswered_for >= limits::claim_wait);
     return voters_->known() && !is_record_lost_;
 }
 

@@ -42,7 +42,7 @@ void notify_link(AgentStep& step, ServerLink::Event event) {
                 },
                 [&](ServerLink::ServerGone& gone) {
                     auto next_step = agent.link.was_welcomed()
-                                         ? std::string{}
+                                         ? next_step_after_loss(agent.config)
                                          : next_step_after(agent.link.last_error(), agent.config);
                     end_node(step, ServerGone{std::move(gone.reason), std::move(next_step)});
                 },

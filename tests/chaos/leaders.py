@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""leaders.py BUILD FAULTS [SEED]: one job of four hosts whose nodes elect the server (--rdzv-standby=auto). The host that
+"""leaders.py BUILD FAULTS [SEED]: one job of four hosts whose nodes elect the server. The host that
 leads is killed, frozen or cut off, again and again, while the round runs, is being stopped, or is being formed; each time
 another host has to lead, and all four have to train again. Prints how long the next leader and the next steps took.
 
@@ -21,7 +21,6 @@ HOSTS = "abcd"
 STEP_MS = 25
 # The shortest lease that such a job may have is 12 s.
 OPTIONS = ["--nnodes=3:4", "--nproc-per-node=1", "--max-restarts=1000", "--shutdown-timeout=3", "--insecure",
-           "--rdzv-standby=auto",
            "--rdzv-conf=join_timeout=300,last_call_timeout=2,keep_alive_interval=4,keep_alive_max_attempt=3"]
 KINDS = ["kill", "kill two", "freeze", "cut", "cut what it sends", "cut what it gets"]
 PHASES = ["running", "stopping", "forming"]
@@ -81,13 +80,16 @@ class Job:
                 return world
         return None
 
-    def wait_until_whole(self, since, hit=()):
-        """The node of a host that was `hit` may end by its fence, also after it is healed: it is started again, as a
+    def start_ended(self, hit):
+        """The node of a host that was hit may end by its fence, also after it is healed: it is started again, as a
         scheduler does."""
+        for host in hit:
+            if host.node.poll() is not None:
+                self.start(host)
+
+    def wait_until_whole(self, since, hit=()):
         def is_whole():
-            for host in hit:
-                if host.node.poll() is not None:
-                    self.start(host)
+            self.start_ended(hit)
             return self.trains(len(HOSTS), since)
         self.cluster.wait_for("training on four hosts", is_whole, BOUND_S)
 
@@ -162,6 +164,8 @@ class Job:
             if heal and now >= heal_at:
                 heal()
                 heal = None
+            if not heal:
+                self.start_ended(hit)
             if led is None and max(self.changes(), default=("",)) > before:
                 led = (now - at) / 1e9
             if not stepped and self.trains(3, at + 50_000_000):

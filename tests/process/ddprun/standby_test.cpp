@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// --rdzv-standby=auto: the first server is placed, as without it, and when its host is gone the
-// nodes elect another one.
+// Three nodes with the default of --rdzv-standby: the first server is placed, and when its host is
+// gone the nodes elect another one.
 #include "rendezvous/base/limits.hpp"
 #include "tests/process/ddprun/elected_nodes.hpp"
 #include "tests/process/ddprun/job.hpp"
@@ -12,6 +12,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,6 @@ public:
                 "--rdzv-id=tested",
                 "--rdzv-endpoint=" + hosts[0].address + ":" +
                     std::to_string(limits::default_rendezvous_port),
-                "--rdzv-standby=auto",
                 "--log-level=debug"} +
             more +
             Words{"--no-python", dir.write_script("worker" + host.name, "#!/bin/sh\n" + script)};
@@ -135,7 +135,8 @@ TEST_CASE("standby: the host that serves is cut off, and is a part of the job ag
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("standby: the node that serves is started again before the others have elected a leader") {
+TEST_CASE(
+    "standby: the node that serves is started again before the others have elected a leader") {
     if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
     const TempDir dir;
     ThreeHosts job;
@@ -154,7 +155,8 @@ TEST_CASE("standby: the node that serves is started again before the others have
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("standby: most voters are lost at once, the last one joins those that are started again") {
+TEST_CASE(
+    "standby: most voters are lost at once, the last one joins those that are started again") {
     if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
     const TempDir dir;
     ThreeHosts job;
@@ -188,6 +190,30 @@ TEST_CASE("standby: SIGTERM on the node that serves: it leaves, and the others g
     wait_until_others_go_on(nodes);
     CHECK(nodes[0].wait_for_code() != 0);
     let_end(dir, nodes, 1);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("standby: of two nodes the one that is left says what would have saved the job") {
+    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    ThreeHosts job;
+    const Words options{"--insecure", "--nnodes=2", "--rdzv-conf=keep_alive_interval=1"};
+    std::vector<Running> nodes;
+    for (int i = 0; i < 2; ++i)
+        nodes.push_back(job.start_node(dir, options, until_go(dir)));
+    for (auto& node : nodes)
+        node.wait_for_line("up 2 in 0");
+
+    kill_node(nodes[0]);
+
+    CHECK(nodes[1].wait_for_code() == 81);
+    const auto report = std::regex_replace(nodes[1].err(), std::regex{"\\n +"}, " ");
+    CAPTURE(report);
+    CHECK(contains(
+        report,
+        "survives the loss of " + job.hosts[0].address +
+            " if it has at least 3 nodes, MIN of "
+            "--nnodes is more than half of MAX, and --rdzv-standby is not off, or with etcd"));
     CHECK(no_descendants_left());
 }
 

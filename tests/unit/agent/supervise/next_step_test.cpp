@@ -96,8 +96,38 @@ TEST_CASE("a missing node of a job whose nodes vote is started as the others, an
     config.rendezvous.election = ElectionPlan{VotersPlan{}};
     CHECK(
         next_step_for_missing(config) ==
-        "on each missing node: ddprun --nnodes=4 --rdzv-endpoint=n1:29400 --rdzv-standby=auto ...");
+        "on each missing node: ddprun --nnodes=4 --rdzv-endpoint=n1:29400 ...");
     CHECK(next_step_after(ConnectError::refused, config) == without);
+}
+
+TEST_CASE("when the server is lost the next step is what would have saved the job") {
+    auto config = config_at("node1");
+    config.join.nodes = {2, 2, 0};
+    CHECK(
+        next_step_after_loss(config) ==
+        "start the job again; it survives the loss of node1 if it has at least 3 nodes, MIN of "
+        "--nnodes is more than half of MAX, and --rdzv-standby is not off, or with etcd "
+        "(docs/which-rendezvous.md)");
+    config.rendezvous.election = ElectionPlan{VotersPlan{}};
+    CHECK(contains(next_step_after_loss(config), "too few nodes are left that may elect"));
+    config.rendezvous.election = ElectionPlan{EtcdPlan{}};
+    CHECK(contains(next_step_after_loss(config), "check that etcd runs"));
+    config.rendezvous.election.reset();
+    SUBCASE("the job could not be saved by another server") {
+        SUBCASE("it has one node") {
+            config.join.nodes = {1, 1, 0};
+        }
+        SUBCASE("all nodes are on one machine") {
+            config.rendezvous.endpoint.host = "localhost";
+        }
+        SUBCASE("places are fixed") {
+            config.rendezvous.is_static = true;
+        }
+        SUBCASE("Slurm ends the step") {
+            config.join.incarnation = "0";
+        }
+        CHECK(next_step_after_loss(config).empty());
+    }
 }
 
 TEST_CASE("two ends with different secrets are an error of the secret, with etcd too") {
