@@ -127,6 +127,7 @@ boost::asio::awaitable<void> RendezvousAccess::attempt(int link, Duration unansw
         open(link, plan.endpoint);
     } else if (voters_ != nullptr) {
         serves_endpoint_ = true;
+        if (is_record_lost_) renew_voter("too few of the nodes that voted are left");
         voters_->create(make_nonce(peers_.random));
         seek(link, unanswered_for);
     } else {
@@ -282,14 +283,15 @@ bool RendezvousAccess::knows_several_voters() const {
 
 /// Whether the election can find the leader. The voters can be gone while another process serves at
 /// the endpoint: after a search without success the next attempt is there, unless this process
-/// serves there or several voters may still elect a leader.
+/// serves there or several voters may still elect a leader. Searches and attempts at the endpoint
+/// then take turns.
 bool RendezvousAccess::elects(Duration unanswered_for) {
     if (!election_ || voters_ == nullptr) return election_ != nullptr;
-    const bool has_found_none = std::exchange(has_found_none_, false);
+    if (!voters_->known()) return false;
     const bool may_elect = knows_several_voters() || voters_->is_voter();
-    is_record_lost_ =
-        has_found_none && !serves_endpoint_ && (!may_elect || unanswered_for >= limits::claim_wait);
-    return voters_->known() && !is_record_lost_;
+    const bool is_late = !may_elect || unanswered_for >= limits::claim_wait;
+    if (has_found_none_ && !serves_endpoint_ && is_late) is_record_lost_ = true;
+    return !std::exchange(has_found_none_, false) || !is_record_lost_;
 }
 
 void RendezvousAccess::seek(int link, Duration unanswered_for) {
@@ -348,6 +350,7 @@ Result<Endpoint> RendezvousAccess::open_candidate(const std::string& own_address
 
 /// The attempt may have been cancelled meanwhile.
 void RendezvousAccess::open_sought(Endpoint leader) {
+    is_record_lost_ = false;
     const auto found = links_.find(sought_);
     if (found != links_.end() && !found->second) open(sought_, std::move(leader));
 }
@@ -385,21 +388,25 @@ void RendezvousAccess::begin_voting(std::string own_address) {
         election_hooks());
 }
 
-/// The job's server leads by another record, about which this process has not voted: too few voters
-/// of the record that it knew are left. A server here has its voter too.
+/// The job's server leads by another record, about which this process has not voted.
 void RendezvousAccess::vote_about(const std::optional<Nonce>& record) {
     if (voters_ == nullptr || !record || election_->is_leading()) return;
     const auto known = voters_->known();
     if (!known || known->lineage == *record) return;
-    constexpr auto reason = "too few of the nodes that voted are left";
+    renew_voter("the job's server leads by another one");
+}
+
+/// This process votes about another record from here on. A server here has its voter too.
+void RendezvousAccess::renew_voter(std::string reason) {
     log::warning("rendezvous.record_replaced", {{"reason", reason}});
     begin_voting(voters_->local_address());
+    is_record_lost_ = false;
     fail_sought(reason);
     if (!server_) return;
     server_.reset();
     auto on = own_listen_;
     on.port = own_server_.port;
-    if (const auto failed = host({on, reason}))
+    if (const auto failed = host({on, std::move(reason)}))
         log::warning("rendezvous.not_served", {{"reason", failed->describe()}});
 }
 

@@ -118,6 +118,7 @@ private:
     void fail_sought(std::string reason);
     void begin_voting(std::string own_address);
     void vote_about(const std::optional<Nonce>& record);
+    void renew_voter(std::string reason);
     void know(const control::Voters& voters);
     void change_voters(const coordinator::ChangeVoters& change);
     void follow(const control::Voters& voters);
@@ -140,7 +141,7 @@ private:
     EndpointClaim endpoint_claim_;
     /// The last search for the leader has failed.
     bool has_found_none_ = false;
-    /// ... so this attempt is at the endpoint, where the job may have another record.
+    /// No leader was found for so long that the job may have another record at the endpoint.
     bool is_record_lost_ = false;
     /// The link whose attempt waits for the election.
     int sought_ = 0;

@@ -41,9 +41,11 @@ void notify_link(AgentStep& step, ServerLink::Event event) {
                     step.emit(std::move(note));
                 },
                 [&](ServerLink::ServerGone& gone) {
-                    auto next_step = agent.link.was_welcomed()
-                                         ? next_step_after_loss(agent.config)
-                                         : next_step_after(agent.link.last_error(), agent.config);
+                    const auto& last = agent.link.membership();
+                    auto next_step =
+                        agent.link.was_welcomed()
+                            ? next_step_after_loss(last && last->welcome.hosted, agent.config)
+                            : next_step_after(agent.link.last_error(), agent.config);
                     end_node(step, ServerGone{std::move(gone.reason), std::move(next_step)});
                 },
                 [&](ServerLink::FoundStale& stale) { step.note_stale(std::move(stale.what)); },

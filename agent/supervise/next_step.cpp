@@ -39,7 +39,9 @@ std::string election_options(const ElectionPlan& election, const Endpoint& endpo
     const bool is_encrypted = election.access.credentials.has_value();
     auto text = std::visit(
         Overloaded{
-            [&](const VotersPlan&) { return " --rdzv-endpoint=" + endpoint.to_string(); },
+            [&](const VotersPlan&) {
+                return " --rdzv-endpoint=" + endpoint.to_string() + " --rdzv-standby=auto";
+            },
             [&](const auto& engine) { return engine_options(engine, is_encrypted); }},
         election.engine);
     if (!election.conf.empty()) text += " --rdzv-conf=" + shell_word(election.conf);
@@ -132,20 +134,14 @@ std::string next_step_after(control::ConnectError error, const AgentConfig& conf
     contradiction("an error of no kind", __FILE__, __LINE__);
 }
 
-std::string next_step_after_loss(const AgentConfig& config) {
+std::string next_step_after_loss(bool was_hosted, const AgentConfig& config) {
     const auto& endpoint = config.rendezvous.endpoint;
-    const auto& election = config.rendezvous.election;
     const bool is_one_machine = endpoint.host == "localhost" || is_loopback(endpoint.host);
-    if (config.rendezvous.is_static || is_one_machine || config.join.incarnation ||
-        config.join.nodes.max == 1)
+    if (!was_hosted || config.rendezvous.is_static || is_one_machine || config.join.incarnation)
         return {};
-    if (election && !election->has_voters()) return next_step::election_advice(*election, endpoint);
-    if (election)
-        return "too few nodes are left that may elect another server: start ddprun on " +
-               endpoint.host + " again, and on the others";
     return "start the job again; it survives the loss of " + endpoint.host +
-           " if it has at least 3 nodes, MIN of --nnodes is more than half of MAX, and "
-           "--rdzv-standby is not off, or with etcd (docs/which-rendezvous.md)";
+           " with --rdzv-standby=auto if it has at least 3 nodes and MIN of --nnodes is more than "
+           "half of MAX, and with --rdzv-backend=etcd (docs/which-rendezvous.md)";
 }
 
 }  // namespace ddprun::agent

@@ -18,8 +18,8 @@ std::string next_step_for_missing(const AgentConfig& config);
 /// empty.
 std::string next_step_after(control::ConnectError error, const AgentConfig& config);
 
-/// For a node that was a member, and whose server is gone: what would have saved the job. Empty:
-/// nothing.
-std::string next_step_after_loss(const AgentConfig& config);
+/// For a node that was a member, and whose server is gone: what would have saved the job.
+/// `was_hosted`: the server was part of a `ddprun`, and was not elected. Empty: nothing.
+std::string next_step_after_loss(bool was_hosted, const AgentConfig& config);
 
 }  // namespace ddprun::agent

@@ -27,6 +27,14 @@ constexpr auto does_not_lead = "this server does not lead the job";
 /// The longest part of a scheduler's name, which leaves room for a suffix.
 constexpr std::size_t most_given_bytes = 128;
 
+/// How long nodes are turned away that know another record of a job that has just begun here. A
+/// leader that cannot reach this host, elected by voters that these nodes cannot reach, has ended
+/// its round by then: it counts the nodes on this side as lost after a lease, and stops the workers
+/// on its own side.
+Duration claim_wait(const control::Settings& settings) {
+    return limits::claim_wait + settings.lease + settings.grace;
+}
+
 /// The newest epoch that the sender has followed, as stated in its greeting. A server that was not
 /// elected ignores epochs.
 std::uint64_t known_epoch(const control::Join* greeting) {
@@ -131,7 +139,8 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
             greeting->run_id != *options_.hosted_run_id)
             return turn_elsewhere(received, coordinating::does_not_lead, out);
         if (greeting != nullptr && greeting->record && is_just_begun(greeting->run_id) &&
-            leadership_.waits_for_claim(*greeting->record, now))
+            leadership_.waits_for_claim(
+                *greeting->record, coordinating::claim_wait(greeting->settings), now))
             return turn_elsewhere(
                 received, "the job has voters that may elect another server", out);
         const auto epoch = coordinating::known_epoch(greeting);

@@ -75,25 +75,26 @@ public:
         return term_->since + lease;
     }
 
-    /// A node that knows `other_record` wants to take part. Returns true while the voters of that
-    /// record may still elect a leader, which then claims this job.
-    bool waits_for_claim(const Nonce& other_record, Instant now) {
+    /// A node that knows `other_record` wants to take part. Returns true for the given time from
+    /// the first such call: the voters of that record may still elect a leader, which claims this
+    /// job.
+    bool waits_for_claim(const Nonce& other_record, Duration wait, Instant now) {
         if (!term_ || !term_->led.record || *term_->led.record == other_record) return false;
-        if (!term_->other_record_since) term_->other_record_since = now;
-        return now - *term_->other_record_since < limits::claim_wait;
+        if (!other_record_since_) other_record_since_ = now;
+        return now - *other_record_since_ < wait;
     }
 
 private:
     struct Term {
         Led led;
         Instant since;
-        /// Since when a node knows another record of the job.
-        std::optional<Instant> other_record_since = std::nullopt;
     };
 
     bool is_elected_;
     std::optional<Term> term_;
     std::uint64_t ended_epoch_ = 0;
+    /// Since when a node knows another record of the job, in whichever term.
+    std::optional<Instant> other_record_since_;
 };
 
 }  // namespace ddprun::coordinator

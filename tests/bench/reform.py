@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three nodes in network namespaces (needs root), two workers each: the time from a fault to the
 end of the last old worker, and to the main of the last new worker. Faults: a killed worker, a
-killed agent, a silent host (its cable is pulled); each on the last node, which hosts nothing.
-torchrun gets the same faults, and a minute for each."""
+killed agent, a silent host (its cable is pulled), each on the last node, which hosts nothing; and
+all processes of the first host killed, which serves the rendezvous. torchrun gets the same faults,
+and a minute for each."""
 import os
 import pathlib
 import select
@@ -57,10 +58,20 @@ def begun_since(cluster, known, count):
     return begun if len(begun) >= count and len(stepping) >= count else None
 
 
-def start_ours(cluster):
+def start_beside_a_daemon(cluster):
     cluster.start_server()
+    start_nodes(cluster, [])
+
+
+def start_alone(cluster):
+    """The first node serves."""
+    cluster.endpoint = f"{cluster.hosts['a'].address}:{made.PORT}"
+    start_nodes(cluster, ["--rdzv-standby=auto"])
+
+
+def start_nodes(cluster, options):
     for host in cluster.hosts.values():
-        cluster.start_node(host, ["--nnodes=2:3", f"--nproc-per-node={WORKERS}", "--max-restarts=1"],
+        cluster.start_node(host, ["--nnodes=2:3", f"--nproc-per-node={WORKERS}", "--max-restarts=1", *options],
                            cluster.worker(host, 1 << 30, STEP_MS, 0))
 
 
@@ -96,14 +107,20 @@ def fall_silent(host, _):
     return 2
 
 
-def reform(start, strike):
+def kill_host(host, _):
+    for pid in host.freeze():
+        made.send_signal(pid, signal.SIGKILL)
+    return 2
+
+
+def reform(start, strike, name):
     """(ms to the last old worker's end on the nodes that stay, ms to the last new main); both within ROUND_TIMEOUT_S."""
     with made.Cluster(bench.BIN.parent, "abc") as cluster:
         start(cluster)
         try:
             cluster.wait_for("first steps", lambda: begun_since(cluster, set(), 3 * WORKERS), bench.BOUND_S)
             known = pids_of(cluster.facts())
-            host = cluster.hosts["c"]
+            host = cluster.hosts[name]
             own = sorted(pids_of(host.facts()))
             ends = Ends(known)
             at = made.now_ns()
@@ -121,15 +138,18 @@ def reform(start, strike):
 def measure_all(rows):
     if reason := why_not():
         raise bench.Failed(reason)
-    for case, strike, target, bound_ms in (
-            ("worker killed", kill_worker, "under 100 ms", 100),
-            ("agent killed", kill_agent, "under 1 s", 1000),
-            ("host silent", fall_silent, "under 6 s", 6000)):
+    often = (REPETITIONS, TORCHRUN_REPETITIONS)
+    for case, start, strike, struck, target, bound_ms, (repetitions, torchruns) in (
+            ("worker killed", start_beside_a_daemon, kill_worker, "c", "under 100 ms", 100, often),
+            ("agent killed", start_beside_a_daemon, kill_agent, "c", "under 1 s", 1000, often),
+            ("host silent", start_beside_a_daemon, fall_silent, "c", "under 6 s", 6000, often),
+            # A leadership and a lease; each takes half a minute.
+            ("serving host killed", start_alone, kill_host, "a", "under 36 s", 36_000, (2, 1))):
         bench.progress(f"reform: {case}")
         peer = bench.torch_peer("torchrun c10d", ROUND_TIMEOUT_S + bench.BOUND_S)
         ours = bench.take_turns(
-            REPETITIONS, lambda: reform(start_ours, strike),
-            (peer, lambda: reform(start_torchrun(bench.torchrun()), strike), TORCHRUN_REPETITIONS))
+            repetitions, lambda: reform(start, strike, struck),
+            (peer, lambda: reform(start_torchrun(bench.torchrun()), strike, struck), torchruns))
         for index, what in enumerate(("all stopped", "all restarted")):
             rows.append(bench.row(
                 f"{case}: {what}", "ms", [one[index] for one in ours], peer.of(lambda one: one[index]),

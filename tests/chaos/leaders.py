@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""leaders.py BUILD FAULTS [SEED]: one job of four hosts whose nodes elect the server. The host that
+"""leaders.py BUILD FAULTS [SEED]: one job of four hosts whose nodes elect the server (--rdzv-standby=auto). The host that
 leads is killed, frozen or cut off, again and again, while the round runs, is being stopped, or is being formed; each time
 another host has to lead, and all four have to train again. Prints how long the next leader and the next steps took.
 
@@ -21,6 +21,7 @@ HOSTS = "abcd"
 STEP_MS = 25
 # The shortest lease that such a job may have is 12 s.
 OPTIONS = ["--nnodes=3:4", "--nproc-per-node=1", "--max-restarts=1000", "--shutdown-timeout=3", "--insecure",
+           "--rdzv-standby=auto",
            "--rdzv-conf=join_timeout=300,last_call_timeout=2,keep_alive_interval=4,keep_alive_max_attempt=3"]
 KINDS = ["kill", "kill two", "freeze", "cut", "cut what it sends", "cut what it gets"]
 PHASES = ["running", "stopping", "forming"]
@@ -143,7 +144,7 @@ class Job:
                 return lambda: leader.cable.lose_nothing(ways)
 
     def survive(self, fault):
-        """(seconds until another host led or None, seconds until the next steps)"""
+        """(the hosts that were hit, seconds until another host led or None, seconds until the next steps)"""
         leader = self.leader()
         voters = self.cluster.wait_for("record with three voters", self.voters)
         ended = self.bring_about(fault, leader, voters)
@@ -177,7 +178,7 @@ class Job:
 
         self.cluster.wait_for("steps after the fault", is_over, BOUND_S)
         self.wait_until_whole(made.now_ns(), hit)
-        return led, stepped
+        return " and ".join(host.name for host in hit), led, stepped
 
     def finish(self):
         (self.cluster.saved / "finish").touch()
@@ -221,9 +222,8 @@ def main():
             job.wait_until_whole(began)
             for number in range(count):
                 fault = Fault(chance)
-                leader = job.leader().name
-                seconds = job.survive(fault)
-                print(f"{number:4} {leader} {fault}: led after {seconds[0] and round(seconds[0], 2)} s, "
+                hit, *seconds = job.survive(fault)
+                print(f"{number:4} {hit} {fault}: led after {seconds[0] and round(seconds[0], 2)} s, "
                       f"steps after {seconds[1]:.2f} s", flush=True)
                 led += [seconds[0]] if seconds[0] else []
                 stepped.append(seconds[1])

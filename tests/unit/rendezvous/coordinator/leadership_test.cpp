@@ -427,8 +427,16 @@ TEST_CASE("a server that has just begun a job turns nodes away that know another
 
     SUBCASE("their voters may still elect a leader, until that one would have claimed the job") {
         CHECK_FALSE(is_accepted('a', other, begin + 5s));
-        CHECK_FALSE(is_accepted('a', other, begin + 5s + limits::claim_wait - 1ms));
-        CHECK(is_accepted('a', other, begin + 5s + limits::claim_wait));
+        const auto terms = join_of('a').settings;
+        const auto until = begin + 5s + limits::claim_wait + terms.lease + terms.grace;
+        CHECK_FALSE(is_accepted('a', other, until - 1ms));
+        CHECK(is_accepted('a', other, until));
+    }
+    SUBCASE("the wait is not begun again by another term") {
+        CHECK_FALSE(is_accepted('a', other, begin));
+        server.handle(Coordinator::Deposed{"its lease is gone"}, begin + 1s);
+        server.handle(Coordinator::Led{2, begin + 20min, false, {}, "a:1", own}, begin + 2s);
+        CHECK(is_accepted('a', other, begin + 9min));
     }
     SUBCASE("a member of a round that comes back is turned away too") {
         control::Resume resume;
