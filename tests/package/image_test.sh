@@ -39,6 +39,7 @@ port=$(value_of EXPOSE)
 [ "${2:-}" = --run ] || exit 0
 
 chmod 755 "$root"
+: >"$root/log"  # the first look may come before the program's shell has opened it
 chroot --userspec="$user" "$root" "$program" --host 127.0.0.1 --port 0 2>"$root/log" &
 server=$!
 for _ in $(seq 300); do
