@@ -9,6 +9,7 @@
 #include "rendezvous/base/random.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/base/version.hpp"
+#include "rendezvous/control/greeting.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/interfaces.hpp"
 
@@ -276,11 +277,6 @@ void RendezvousAccess::warn_of_no_secret(const server::Listen& listen) const {
 
 // ---- election -----------------------------------------------------------------------------------
 
-bool RendezvousAccess::knows_several_voters() const {
-    const auto known = voters_->known();
-    return known && known->set.voters.size() > 1;
-}
-
 /// Whether the election can find the leader. The voters can be gone while another process serves at
 /// the endpoint: after a search without success the next attempt is there, unless this process
 /// serves there or several voters may still elect a leader. Searches and attempts at the endpoint
@@ -288,7 +284,7 @@ bool RendezvousAccess::knows_several_voters() const {
 bool RendezvousAccess::elects(Duration unanswered_for) {
     if (!election_ || voters_ == nullptr) return election_ != nullptr;
     if (!voters_->known()) return false;
-    const bool may_elect = knows_several_voters() || voters_->is_voter();
+    const bool may_elect = voters_->shared_record() || voters_->is_voter();
     const bool is_late = !may_elect || unanswered_for >= limits::claim_wait;
     if (has_found_none_ && !serves_endpoint_ && is_late) is_record_lost_ = true;
     return !std::exchange(has_found_none_, false) || !is_record_lost_;
@@ -503,12 +499,11 @@ std::unique_ptr<client::CoordinatorClient> RendezvousAccess::make_client(
 }
 
 void RendezvousAccess::send(int link, control::AgentMessage message) {
-    auto* join = std::get_if<control::Join>(&message);
     // The server may choose the node as a voter as soon as it has this message.
-    if (join != nullptr && voters_ != nullptr) voters_->answer_as(join->node.nonce);
-    if (auto* resume = std::get_if<control::Resume>(&message)) join = &resume->join;
-    if (join != nullptr && voters_ != nullptr && knows_several_voters())
-        join->record = voters_->known()->lineage;
+    if (const auto* join = std::get_if<control::Join>(&message); join != nullptr && voters_)
+        voters_->answer_as(join->node.nonce);
+    if (auto* greeting = control::greeting_in(message); greeting != nullptr && voters_)
+        greeting->record = voters_->shared_record();
     const auto found = links_.find(link);
     if (found != links_.end() && found->second) found->second->send(std::move(message));
 }

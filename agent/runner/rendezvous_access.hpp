@@ -111,7 +111,6 @@ private:
         Endpoint endpoint, client::CoordinatorClient::Hooks hooks);
     void seek(int link, Duration unanswered_for);
     bool elects(Duration unanswered_for);
-    bool knows_several_voters() const;
     Election::Hooks election_hooks();
     Result<Endpoint> open_candidate(const std::string& own_address);
     void open_sought(Endpoint leader);

@@ -64,6 +64,8 @@ public:
     void known(control::Voters voters);
     /// None: no voters are known.
     std::optional<control::Voters> known() const { return driver_.machine().known(); }
+    /// VoterRequests::shared_record.
+    std::optional<Nonce> shared_record() const { return driver_.machine().shared_record(); }
     /// If this process leads in that epoch. The callback is never called from inside this function,
     /// or after the engine is destroyed.
     void change_voters(

@@ -524,9 +524,9 @@ inline constexpr Duration shortest_voted_lease = 12s;
 /// How often an elected leader claims the endpoint of the command line, where the job's first
 /// server may be started again.
 inline constexpr Duration claim_interval = 2s;
-/// How long a server that has just begun a job there turns nodes away that know another record of
-/// it, whose voters need so long to elect a leader and that to claim the job. When it has not come,
-/// too few voters are left. The nodes look there when they have found no leader for as long.
+/// How long voters need to elect a leader, and that to claim the job of a server that was started
+/// again there. Nodes that have found no leader for so long look there too. Such a server turns
+/// them away for so long and more (coordinator.cpp).
 inline constexpr Duration claim_wait = 2 * voted_ttl + 2 * claim_interval;
 /// How long after a failure the leader tries again to change the voters.
 inline constexpr Duration voters_retry = 1s;

@@ -4,6 +4,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/control/greeting.hpp"
 #include "rendezvous/control/versions.hpp"
 #include "rendezvous/coordinator/rank_order.hpp"
 
@@ -31,7 +32,7 @@ constexpr std::size_t most_given_bytes = 128;
 /// leader that cannot reach this host, elected by voters that these nodes cannot reach, has ended
 /// its round by then: it counts the nodes on this side as lost after a lease, and stops the workers
 /// on its own side.
-Duration claim_wait(const control::Settings& settings) {
+Duration longest_wait_for_claim(const control::Settings& settings) {
     return limits::claim_wait + settings.lease + settings.grace;
 }
 
@@ -39,13 +40,6 @@ Duration claim_wait(const control::Settings& settings) {
 /// elected ignores epochs.
 std::uint64_t known_epoch(const control::Join* greeting) {
     return greeting != nullptr ? greeting->epoch : 0;
-}
-
-/// The join in a greeting; null when it is another message.
-const control::Join* greeting_in(const control::AgentMessage& message) {
-    if (const auto* join = std::get_if<control::Join>(&message)) return join;
-    if (const auto* resume = std::get_if<control::Resume>(&message)) return &resume->join;
-    return nullptr;
 }
 
 }  // namespace
@@ -132,7 +126,7 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
     if (auto* claim = std::get_if<control::Claim>(&received.message))
         return on_claim(received.connection, std::move(*claim), out);
     if (options_.is_elected) {
-        const auto* greeting = coordinating::greeting_in(received.message);
+        const auto* greeting = control::greeting_in(received.message);
         // The greeting is for the server of another job, which used this port before and is still
         // named in etcd.
         if (greeting != nullptr && options_.hosted_run_id &&
@@ -140,7 +134,7 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
             return turn_elsewhere(received, coordinating::does_not_lead, out);
         if (greeting != nullptr && greeting->record && is_just_begun(greeting->run_id) &&
             leadership_.waits_for_claim(
-                *greeting->record, coordinating::claim_wait(greeting->settings), now))
+                *greeting->record, coordinating::longest_wait_for_claim(greeting->settings), now))
             return turn_elsewhere(
                 received, "the job has voters that may elect another server", out);
         const auto epoch = coordinating::known_epoch(greeting);
@@ -176,7 +170,7 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
 /// connection is closed.
 void Coordinator::turn_elsewhere(
     const Received& received, std::string reason, std::vector<Effect>& out) const {
-    const auto* greeting = coordinating::greeting_in(received.message);
+    const auto* greeting = control::greeting_in(received.message);
     if (greeting != nullptr && voters_ && greeting->run_id == voters_->run_id &&
         control::common_version(greeting->versions) >= control::voters_since)
         out.push_back(Send{received.connection, voters_->voters});

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "rendezvous/base/ids.hpp"
-#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/time.hpp"
 
 #include <cstdint>

@@ -117,6 +117,11 @@ std::optional<control::Voters> VoterRequests::known() const {
     return control::Voters{lineage_, proposer_->voters_ballot(), proposer_->voters()};
 }
 
+std::optional<Nonce> VoterRequests::shared_record() const {
+    if (!proposer_ || proposer_->voters().voters.size() < 2) return std::nullopt;
+    return lineage_;
+}
+
 void VoterRequests::on_known(control::Voters known, Instant now, Effects& out) {
     if (!voters::problem_of(known.set).empty()) return;
     if (!proposer_) {

@@ -96,6 +96,9 @@ public:
 
     /// The newest voters that are known; none: no process has named any yet.
     std::optional<control::Voters> known() const;
+    /// The lineage of the record, if several of its voters are known: nodes state it in their
+    /// greeting.
+    std::optional<Nonce> shared_record() const;
 
 private:
     using Effects = std::vector<Effect>;

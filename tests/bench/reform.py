@@ -108,8 +108,7 @@ def fall_silent(host, _):
 
 
 def kill_host(host, _):
-    for pid in host.freeze():
-        made.send_signal(pid, signal.SIGKILL)
+    host.lose_power()
     return 2
 
 

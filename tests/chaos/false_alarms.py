@@ -178,8 +178,7 @@ def two_nodes_one_hosts(cluster):
     job = Job(cluster)
     frozen = hosting.freeze()
     time.sleep(10)
-    for pid in frozen:
-        made.send_signal(pid, signal.SIGCONT)
+    made.wake(frozen)
     job.must_be_undisturbed("the hosting node of two was frozen for 10 s")
     job.end()
 

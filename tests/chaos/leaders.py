@@ -127,8 +127,7 @@ class Job:
         match fault.kind:
             case "kill" | "kill two":
                 for host in hit:
-                    for pid in host.freeze():
-                        made.send_signal(pid, signal.SIGKILL)
+                    host.lose_power()
                 for host in hit:
                     host.node.wait()
                 return lambda: [self.start(host) for host in hit]

@@ -4,6 +4,7 @@
 // until when, and what follows.
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/control/greeting.hpp"
 #include "rendezvous/control/text.hpp"
 #include "tests/sim/cluster.hpp"
 #include "tests/sim/host.hpp"
@@ -125,11 +126,9 @@ void Host::ask_engine(const witness::LeaderLease::Ask& ask) {
 
 /// A greeting has the record of the voters that this process knows.
 control::AgentMessage Host::with_record(control::AgentMessage message) const {
-    const auto known =
-        candidate_ && candidate_->voting ? candidate_->voting->known() : std::nullopt;
-    if (!known || known->set.voters.size() < 2) return message;
-    if (auto* join = std::get_if<control::Join>(&message)) join->record = known->lineage;
-    if (auto* resume = std::get_if<control::Resume>(&message)) resume->join.record = known->lineage;
+    auto* greeting = control::greeting_in(message);
+    if (greeting != nullptr && candidate_ && candidate_->voting)
+        greeting->record = candidate_->voting->shared_record();
     return message;
 }
 

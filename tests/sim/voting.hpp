@@ -49,6 +49,7 @@ public:
     void change_voters(voters::ChangeVoters change, OnChanged on_changed);
     void known(control::Voters voters);
     std::optional<control::Voters> known() const { return requests_.machine().known(); }
+    std::optional<Nonce> shared_record() const { return requests_.machine().shared_record(); }
     /// Whether it votes, as far as it knows.
     bool is_voter() const;
     /// The record of its own voter: a leader has stepped down after the end of the job.
