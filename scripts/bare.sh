@@ -8,8 +8,8 @@
 #   --demo        stop after the demo
 #   --tests       run the tests too: before a release
 #   --packages    instead of all that, install and try each package of build/package (scripts/package.sh)
-# Where CMAKE_CXX_COMPILER_LAUNCHER=ccache and CCACHE_DIR are set, the tests, not the demo, are built with
-# that cache.
+# Where CMAKE_CXX_COMPILER_LAUNCHER=ccache and CCACHE_DIR are set, everything is built with that cache. In the
+# minimal Debian no ccache is installed: it gets a copy of this machine's that no PATH finds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -78,6 +78,26 @@ enter() { # USER COMMAND
 in_root() { enter root:root "$1"; }
 in_checkout() { in_root "cd '$checkout' && $1"; }
 
+cache=env # what stands in front of a command that builds
+
+# Gives the root a compiler cache without installing anything there.
+share_compiler_cache() {
+    [ "${CMAKE_CXX_COMPILER_LAUNCHER:-}" = ccache ] && [ -n "${CCACHE_DIR:-}" ] || return 0
+    local own=/var/lib/ccache library
+    mkdir -p "$root$own/cache"
+    mount --bind "$CCACHE_DIR" "$root$own/cache"
+    # With its own loader and libraries, which may be newer than the root's.
+    cp "$(command -v ccache)" "$root$own/ccache.program"
+    while read -r library; do
+        cp -L "$library" "$root$own/"
+    done < <(ldd "$(command -v ccache)" | grep -o '/[^ ]*')
+    printf '#!/bin/sh\nexec %s/ld-linux*.so.* --library-path %s %s/ccache.program "$@"\n' "$own" "$own" "$own" \
+        >"$root$own/ccache"
+    chmod 755 "$root$own/ccache"
+    cache+=" CCACHE_DIR=$own/cache CCACHE_BASEDIR='$checkout' CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-}"
+    cache+=" CMAKE_C_COMPILER_LAUNCHER=$own/ccache CMAKE_CXX_COMPILER_LAUNCHER=$own/ccache"
+}
+
 # A user without the right to install packages gets exit code 3 and one line to paste.
 refuses_without_rights() {
     local status=0 said
@@ -89,31 +109,18 @@ refuses_without_rights() {
 
 runs_demo() {
     local out=$place/demo
-    in_checkout scripts/demo.sh 2>&1 | tee "$out"
+    in_checkout "$cache scripts/demo.sh" 2>&1 | tee "$out"
     grep -q '^parameters identical to the undisturbed run$' "$out" || die 1 "the demo did not say how it ended"
 }
 
 # Nothing is installed or built the second time.
 changes_nothing_again() {
     local out=$place/demo
-    in_checkout "DDPRUN_DEMO_EPOCHS=4 scripts/demo.sh" >"$out" 2>&1 || { cat "$out" >&2; die 1 "the second demo fails"; }
+    in_checkout "$cache DDPRUN_DEMO_EPOCHS=4 scripts/demo.sh" >"$out" 2>&1 || { cat "$out" >&2; die 1 "the second demo fails"; }
     ! grep -E '^installing|^\[[0-9]+/[0-9]+\] (Building|Linking)' "$out" || die 1 "the second demo installs or builds again"
 }
 
-cache= # variables in front of a build that uses the cache
-
-# Installs a compiler cache, now that the demo has shown what a machine without one does.
-share_compiler_cache() {
-    [ "${CMAKE_CXX_COMPILER_LAUNCHER:-}" = ccache ] && [ -n "${CCACHE_DIR:-}" ] || return 0
-    in_root "apt-get install --yes --no-install-recommends ccache" >/dev/null
-    mkdir -p "$root/var/cache/ccache"
-    mount --bind "$CCACHE_DIR" "$root/var/cache/ccache"
-    cache="env CCACHE_DIR=/var/cache/ccache CCACHE_BASEDIR='$checkout' CCACHE_NOHASHDIR=1"
-    cache+=" CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-} CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache"
-}
-
 builds_tests() {
-    share_compiler_cache
     in_checkout "$cache scripts/test.sh --build"
 }
 
@@ -132,11 +139,12 @@ inside() {
         timed "packages" tries_packages
         return
     fi
+    share_compiler_cache
     timed "refused without the right to install" refuses_without_rights
     timed "scripts/demo.sh" runs_demo
     timed "scripts/demo.sh again" changes_nothing_again
     if [ "$extent" != demo ]; then timed "scripts/test.sh --build" builds_tests; fi
-    if [ "$extent" = tests ]; then timed "scripts/test.sh" in_checkout "DDPRUN_REQUIRE_ROOT=1 scripts/test.sh"; fi
+    if [ "$extent" = tests ]; then timed "scripts/test.sh" in_checkout "$cache DDPRUN_REQUIRE_ROOT=1 scripts/test.sh"; fi
     say "== $suite, $(nproc) processors"
     print_times
 }
