@@ -51,7 +51,8 @@ Election::Election(boost::asio::io_context& io, Engine engine, std::string nonce
           io,
           "election",
           Lease{{std::move(engine.name), std::move(nonce), engine.ttl}},
-          [this](Lease::Effect& effect) { perform(effect); }) {
+          [this](Lease::Effect& effect) { perform(effect); }),
+      is_first_placed_(engine.is_first_placed) {
     if (read_access_) files_.emplace(io);
 }
 
@@ -131,12 +132,14 @@ void Election::read_access() {
     });
 }
 
-/// Logs a change of the leader; the first leader of a job is not logged.
+/// Logs a change of the leader. The first leader that this node finds is none, unless it is another
+/// one than the node had without an election.
 void Election::note_leader(const std::string& endpoint, std::uint64_t epoch) {
     const auto before = std::exchange(noted_epoch_, epoch);
     if (before == epoch) return;
+    const bool is_change = before != 0 || (is_first_placed_ && epoch > 1);
     log::write(
-        before == 0 ? log::Level::debug : log::Level::warning,
+        is_change ? log::Level::warning : log::Level::debug,
         "rendezvous.leader_changed",
         {{"leader", endpoint}, {"epoch", epoch}});
 }

@@ -49,6 +49,8 @@ public:
         /// As in messages: "etcd".
         std::string name;
         Duration ttl = limits::etcd_ttl;
+        /// The leader of the first epoch was placed at the job's endpoint, and is known without it.
+        bool is_first_placed = false;
         /// ElectionPlan::read_access.
         std::function<Result<witness::EngineAccess>()> read_access = {};
     };
@@ -93,6 +95,7 @@ private:
     net::Driver<Lease> driver_;
     /// The endpoint with which this node's server was announced.
     std::string own_endpoint_;
+    bool is_first_placed_;
     std::uint64_t noted_epoch_ = 0;
 };
 

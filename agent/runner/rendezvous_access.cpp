@@ -379,7 +379,7 @@ void RendezvousAccess::begin_voting(std::string own_address) {
     voters_ = engine.get();
     election_ = std::make_unique<Election>(
         io_,
-        Election::Engine{std::move(engine), "the voters", limits::voted_ttl},
+        Election::Engine{std::move(engine), "the voters", limits::voted_ttl, true},
         nonce.to_string(),
         election_hooks());
 }

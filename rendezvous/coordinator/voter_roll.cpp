@@ -108,9 +108,11 @@ std::vector<control::VoterPlace> choose_voters(
 void update_voters(JobStep& step) {
     using namespace voter_roll;
     auto& job = step.job;
-    // The voters of a job that is over stay: another leader may need them for the result
-    // ("The end of a job" in rendezvous/voters/README.md).
+    // The voters of a job that is over, or is being ended, stay: another leader may need them for
+    // the result, and the end of the record releases only who is a voter by then ("The end of a
+    // job" in rendezvous/voters/README.md).
     if (!job.identity.voter || !job.round || job.is<Recovering>() || job.is<Over>()) return;
+    if (job.causes.cancel) return;
     auto& [known, requested] = job.voters;
     if (requested) return;
     auto chosen = choose_voters(leader_of(job), candidates(job));

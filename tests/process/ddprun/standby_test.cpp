@@ -102,6 +102,9 @@ TEST_CASE("standby: the node that serves is killed, another one leads, and it ca
     kill_node(nodes[0]);
 
     wait_until_others_go_on(nodes);
+    // It is a change for them, though they had not elected the first one.
+    for (std::size_t i = 1; i < nodes.size(); ++i)
+        nodes[i].wait_for_line("warning .*rendezvous.leader_changed .*epoch=2");
     nodes[0].wait_for_exit();
 
     // It would be the first server of another job if the leader did not claim the endpoint.
@@ -193,6 +196,28 @@ TEST_CASE("standby: SIGTERM on the node that serves: it leaves, and the others g
     wait_until_others_go_on(nodes);
     CHECK(nodes[0].wait_for_code() != 0);
     let_end(dir, nodes, 1);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("standby: SIGINT on any node ends the job, and each node exits at once") {
+    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    std::size_t interrupted = 0;
+    SUBCASE("on the node that serves") {}
+    SUBCASE("on another one") {
+        interrupted = 1;
+    }
+    const TempDir dir;
+    ThreeHosts job;
+    auto nodes = start_voters(
+        dir, job, {"--insecure", "--rdzv-conf=keep_alive_interval=60,keep_alive_max_attempt=5"});
+
+    nodes[interrupted].signal(SIGINT);
+
+    for (auto& node : nodes)
+        CHECK(node.wait_for_code() == 128 + SIGINT);
+    // Also those that have left are released.
+    CHECK_FALSE(
+        contains(nodes[0].err().substr(nodes[0].err().find("SIGINT")), "rendezvous.voters"));
     CHECK(no_descendants_left());
 }
 

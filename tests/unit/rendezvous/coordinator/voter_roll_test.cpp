@@ -302,6 +302,14 @@ TEST_CASE("another server requests the voters again when it has taken the job up
     CHECK(output(job) == requested("a b c"));
 }
 
+TEST_CASE("a job that was interrupted keeps its voters: the end of the record releases them") {
+    auto job = job_with_voters("a b c d", "a b c");
+    job.leave("b", SIGINT);
+    CHECK(output(job).empty());
+    job.drop("c");
+    CHECK(output(job).empty());
+}
+
 TEST_CASE("a job that is over keeps its voters, and the next one waits for their last change") {
     auto job = job_with_voters("a b c d", "a b c");
     job.drop("c");
