@@ -83,23 +83,26 @@ boost::asio::awaitable<bool> say(net::Tcp::socket& socket, Session& session, std
     co_return co_await write(socket, session->take_output());
 }
 
-/// The line of the answer, without its line feed; empty: none came in time.
-boost::asio::awaitable<std::string> question(
+/// The line of the answer is empty if none came in time.
+boost::asio::awaitable<PeerCalls::VoteReply> question(
     Endpoint to, std::string line, std::size_t most_bytes, Duration timeout, Session session) {
+    PeerCalls::VoteReply reply;
     error_code ec;
     const auto addr = boost::asio::ip::make_address(to.host, ec);
-    if (ec) co_return std::string{};
+    if (ec) co_return reply;
 
     net::Tcp::socket socket(co_await boost::asio::this_coro::executor);
     const net::Deadline deadline(socket.get_executor(), timeout, [&] { net::close(socket); });
     const net::Tcp::endpoint endpoint(addr, to.port);
     std::tie(ec) = co_await socket.async_connect(endpoint, net::as_values);
-    if (ec || deadline.has_passed()) co_return std::string{};
+    reply.is_refused = ec == boost::asio::error::connection_refused;
+    if (ec || deadline.has_passed()) co_return reply;
     net::prepare(socket);
     const bool is_said = co_await say(socket, session, std::move(line));
-    if (!is_said || deadline.has_passed()) co_return std::string{};
-    co_return co_await read_line(
-        socket, session, [most_bytes](std::string_view) { return most_bytes; });
+    if (!is_said || deadline.has_passed()) co_return reply;
+    reply.line =
+        co_await read_line(socket, session, [most_bytes](std::string_view) { return most_bytes; });
+    co_return reply;
 }
 
 }  // namespace
@@ -236,13 +239,13 @@ void PeerCalls::ask(Neighbours::Ask ask) {
 }
 
 boost::asio::awaitable<void> PeerCalls::call(std::shared_ptr<State> state, Neighbours::Ask ask) {
-    const auto line = co_await peer_calls::question(
+    const auto reply = co_await peer_calls::question(
         ask.to,
         encode(ask.probe),
         max_peer_line_bytes,
         state->answer_timeout,
         state->session_towards(ask.probe.to, &tls::Secrets::peer_key));
-    if (!state->is_over) state->hooks.on_answered(ask.id, parse_peer_answer(line));
+    if (!state->is_over) state->hooks.on_answered(ask.id, parse_peer_answer(reply.line));
 }
 
 void PeerCalls::serve_votes(std::optional<Votes> votes) {
@@ -260,13 +263,13 @@ void PeerCalls::ask_voter(
 
 boost::asio::awaitable<void> PeerCalls::call_voter(
     std::shared_ptr<State> state, Endpoint to, Nonce voter, std::string line, OnVote on_answer) {
-    auto answer = co_await peer_calls::question(
+    const auto reply = co_await peer_calls::question(
         std::move(to),
         std::move(line),
         peer_calls::max_vote_bytes,
         state->answer_timeout,
         state->session_towards(voter, &tls::Secrets::vote_key));
-    if (!state->is_over) on_answer(std::move(answer));
+    if (!state->is_over) on_answer(reply);
 }
 
 }  // namespace ddprun::agent

@@ -40,8 +40,14 @@ public:
         /// call is closed.
         std::function<std::string(std::string_view request)> answer;
     };
-    /// The line that was answered, without its line feed; empty: none came.
-    using OnVote = std::function<void(std::string line)>;
+    struct VoteReply {
+        /// Without its line feed; empty: none came.
+        std::string line;
+        /// Nothing listens on the port: the voter's process has ended, since it listens as long as
+        /// it runs.
+        bool is_refused = false;
+    };
+    using OnVote = std::function<void(const VoteReply& reply)>;
 
     /// With a secret every call is encrypted. The key depends on the secret and on the nonce of the
     /// callee, or of its voter, so only the intended process has it too.

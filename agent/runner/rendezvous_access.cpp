@@ -93,7 +93,9 @@ RendezvousAccess::~RendezvousAccess() {
 
 void RendezvousAccess::connect(int link, bool may_host, Duration unanswered_for) {
     links_.emplace(link, nullptr);
+    if (only_server_can_lead()) return open(link, last_server_);
     if (elects(unanswered_for)) return seek(link, unanswered_for);
+    if (serves_endpoint_ && is_record_lost_) return lead_at_endpoint(link, unanswered_for);
     // Elsewhere a server of a voter only knows what the voter knows.
     if (server_ && (voters_ == nullptr || serves_endpoint_)) return open(link, own_server_);
     if (!may_host) return open(link, config_.rendezvous.endpoint);
@@ -128,13 +130,18 @@ boost::asio::awaitable<void> RendezvousAccess::attempt(int link, Duration unansw
         open(link, plan.endpoint);
     } else if (voters_ != nullptr) {
         serves_endpoint_ = true;
-        if (is_record_lost_) renew_voter("too few of the nodes that voted are left");
-        voters_->create(make_nonce(peers_.random));
-        seek(link, unanswered_for);
+        lead_at_endpoint(link, unanswered_for);
     } else {
-        hooks_.on_event(Agent::HostingStarted{});
+        hooks_.on_event(Agent::HostingChanged{true});
         open(link, own_server_);
     }
+}
+
+/// By the record of the job, or by a new one if it has none or has lost it.
+void RendezvousAccess::lead_at_endpoint(int link, Duration unanswered_for) {
+    if (is_record_lost_) renew_voter("too few of the nodes that voted are left");
+    voters_->create(make_nonce(peers_.random));
+    seek(link, unanswered_for);
 }
 
 boost::asio::awaitable<std::vector<std::string>> RendezvousAccess::resolve() {
@@ -278,16 +285,33 @@ void RendezvousAccess::warn_of_no_secret(const server::Listen& listen) const {
 // ---- election -----------------------------------------------------------------------------------
 
 /// Whether the election can find the leader. The voters can be gone while another process serves at
-/// the endpoint: after a search without success the next attempt is there, unless this process
-/// serves there or several voters may still elect a leader. Searches and attempts at the endpoint
-/// then take turns.
+/// the endpoint: after a search without success the next attempt is there, unless several voters
+/// may still elect a leader. Searches and attempts at the endpoint then take turns. Where this
+/// process serves there itself, the voters must have ended: others may only be cut off from here,
+/// and have a leader.
 bool RendezvousAccess::elects(Duration unanswered_for) {
     if (!election_ || voters_ == nullptr) return election_ != nullptr;
     if (!voters_->known()) return false;
     const bool may_elect = voters_->shared_record() || voters_->is_voter();
     const bool is_late = !may_elect || unanswered_for >= limits::claim_wait;
-    if (has_found_none_ && !serves_endpoint_ && is_late) is_record_lost_ = true;
+    if (has_found_none_ && (serves_endpoint_ ? voters_->is_record_lost() : is_late))
+        is_record_lost_ = true;
     return !std::exchange(has_found_none_, false) || !is_record_lost_;
+}
+
+/// Another process is the only voter: it leads, or no process does.
+bool RendezvousAccess::only_server_can_lead() const {
+    if (voters_ == nullptr || is_record_lost_ || last_server_.port == 0) return false;
+    return voters_->known() && !voters_->shared_record() && !voters_->is_voter();
+}
+
+/// The agent is notified when the job is lost with this process, and when another one can follow.
+void RendezvousAccess::note_hosting() {
+    const bool is_hosting =
+        voters_ != nullptr && election_->is_leading() && !voters_->shared_record();
+    if (std::exchange(is_only_server_, is_hosting) == is_hosting) return;
+    boost::asio::post(
+        io_, [this, is_hosting] { hooks_.on_event(Agent::HostingChanged{is_hosting}); });
 }
 
 void RendezvousAccess::seek(int link, Duration unanswered_for) {
@@ -310,6 +334,7 @@ Election::Hooks RendezvousAccess::election_hooks() {
                  election_->own_endpoint(),
                  voters_ != nullptr ? std::optional{voters_->known()->lineage} : std::nullopt});
             is_successor_ = voters_ != nullptr && !elected.ends.empty();
+            note_hosting();
             open_sought(own_server_);
             endpoint_claim_.start();
             boost::asio::post(io_, [this] { hooks_.on_elected(); });
@@ -318,7 +343,10 @@ Election::Hooks RendezvousAccess::election_hooks() {
             server_->lead({epoch, until});
         },
         [this](std::uint64_t number) { server_->recorded(number); },
-        [this](std::string reason) { server_->depose(std::move(reason)); },
+        [this](std::string reason) {
+            server_->depose(std::move(reason));
+            note_hosting();
+        },
         [this] { boost::asio::post(io_, [this] { hooks_.on_released(); }); }};
 }
 
@@ -430,6 +458,7 @@ void RendezvousAccess::change_voters(const coordinator::ChangeVoters& change) {
                         return voter.address;
                     });
                 log::info("rendezvous.voters", {{"voters", voters}});
+                note_hosting();
                 return server_->voters_changed(change.run_id, std::move(*changed));
             }
             log::debug("rendezvous.voters_not_changed", {{"reason", changed.error().describe()}});

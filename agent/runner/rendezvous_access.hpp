@@ -98,6 +98,7 @@ private:
 
     static boost::asio::awaitable<void> look_up(Endpoint endpoint, std::shared_ptr<Lookup> lookup);
     boost::asio::awaitable<void> attempt(int link, Duration unanswered_for);
+    void lead_at_endpoint(int link, Duration unanswered_for);
     boost::asio::awaitable<std::vector<std::string>> resolve();
     /// The final decision: listens if the first decision says so, and decides again if the port is
     /// taken.
@@ -110,7 +111,9 @@ private:
     std::unique_ptr<client::CoordinatorClient> make_client(
         Endpoint endpoint, client::CoordinatorClient::Hooks hooks);
     void seek(int link, Duration unanswered_for);
+    bool only_server_can_lead() const;
     bool elects(Duration unanswered_for);
+    void note_hosting();
     Election::Hooks election_hooks();
     Result<Endpoint> open_candidate(const std::string& own_address);
     void open_sought(Endpoint leader);
@@ -134,6 +137,8 @@ private:
     /// election.
     VoterEngine* voters_ = nullptr;
     bool is_successor_ = false;
+    /// This node's server leads by the votes of this process alone.
+    bool is_only_server_ = false;
     boost::asio::steady_timer voters_retry_;
     /// This node's server is at the endpoint of the command line.
     bool serves_endpoint_ = false;

@@ -115,25 +115,25 @@ void VoterEngine::send(const Requests::Send& send) {
     const auto voter = send.to.nonce;
     if (voter_.is_own(voter)) return driver_.post(Requests::Answered{voter, vote(send.request)});
     const auto to = parse_endpoint(send.to.address, 0);
-    if (!to) return driver_.post(Requests::Unreached{voter});
+    if (!to) return driver_.post(Requests::Unreached{voter, false});
     const auto call = newest_calls_[voter] = ++last_call_;
     calls_.ask_voter(
         *to,
         voter,
         voters::encode(send.request),
-        [this, voter, call, alive = std::weak_ptr{alive_}](const std::string& line) {
-            if (!alive.expired()) on_line(voter, call, line);
+        [this, voter, call, alive = std::weak_ptr{alive_}](const PeerCalls::VoteReply& reply) {
+            if (!alive.expired()) on_reply(voter, call, reply);
         });
 }
 
-void VoterEngine::on_line(const Nonce& voter, int call, const std::string& line) {
+void VoterEngine::on_reply(const Nonce& voter, int call, const PeerCalls::VoteReply& reply) {
     const auto newest = newest_calls_.find(voter);
     const bool is_newest = newest != newest_calls_.end() && newest->second == call;
     if (is_newest) newest_calls_.erase(newest);
-    if (auto answer = voters::message_of<voters::Answer>(line))
+    if (auto answer = voters::message_of<voters::Answer>(reply.line))
         driver_.post(Requests::Answered{voter, std::move(*answer)});
     else if (is_newest)
-        driver_.post(Requests::Unreached{voter});
+        driver_.post(Requests::Unreached{voter, reply.is_refused});
 }
 
 std::string VoterEngine::answer(std::string_view line) {

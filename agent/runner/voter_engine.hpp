@@ -66,6 +66,8 @@ public:
     std::optional<control::Voters> known() const { return driver_.machine().known(); }
     /// VoterRequests::shared_record.
     std::optional<Nonce> shared_record() const { return driver_.machine().shared_record(); }
+    /// VoterRequests::is_lost.
+    bool is_record_lost() const { return driver_.machine().is_lost(); }
     /// If this process leads in that epoch. The callback is never called from inside this function,
     /// or after the engine is destroyed.
     void change_voters(
@@ -90,7 +92,7 @@ private:
     void serve();
     void perform(Requests::Effect& effect);
     void send(const Requests::Send& send);
-    void on_line(const Nonce& voter, int call, const std::string& line);
+    void on_reply(const Nonce& voter, int call, const PeerCalls::VoteReply& reply);
     std::string answer(std::string_view request);
     voters::Answer vote(const voters::Request& request);
     /// Calls it later, unless this object is destroyed before.

@@ -77,7 +77,7 @@ void dispatch(AgentStep& step, Agent::Event event) {
                 agent.stores.on_open_failed();
                 end_node(step, InternalError{std::move(failed.reason)});
             },
-            [&](Interface::HostingStarted) { agent.is_hosting = true; },
+            [&](Interface::HostingChanged changed) { agent.is_hosting = changed.is_hosting; },
             [&](Interface::LinkOpened& opened) { notify_link(step, std::move(opened)); },
             [&](Interface::LinkClosed& closed) { notify_link(step, std::move(closed)); },
             [&](Interface::ConnectRefused& refused) { notify_link(step, std::move(refused)); },

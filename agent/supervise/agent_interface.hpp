@@ -39,8 +39,11 @@ struct AgentInterface {
     struct StoreFailed {
         std::string reason;
     };
-    /// This node serves the rendezvous itself from now on.
-    struct HostingStarted {};
+    /// From now on the job is lost with this process, or no longer: it serves the rendezvous, and
+    /// no other node can follow.
+    struct HostingChanged {
+        bool is_hosting;
+    };
     using LinkOpened = ServerLink::LinkOpened;
     using LinkClosed = ServerLink::LinkClosed;
     using ConnectRefused = ServerLink::ConnectRefused;
@@ -153,7 +156,7 @@ struct AgentInterface {
         Began,
         StoreOpened,
         StoreFailed,
-        HostingStarted,
+        HostingChanged,
         LinkOpened,
         LinkClosed,
         ConnectRefused,

@@ -78,7 +78,9 @@ std::string describe(const Agent::Event& event) {
             [](A::Began) { return std::string{"began"}; },
             [](const A::StoreOpened& e) { return "store opened port=" + std::to_string(e.port); },
             [](const A::StoreFailed& e) { return "store failed: " + e.reason; },
-            [](A::HostingStarted) { return std::string{"hosting started"}; },
+            [](A::HostingChanged e) {
+                return std::string{e.is_hosting ? "hosting began" : "hosting ended"};
+            },
             [](const A::LinkOpened& e) { return describe(ServerLink::Event{e}); },
             [](const A::LinkClosed& e) { return describe(ServerLink::Event{e}); },
             [](const A::ConnectRefused& e) { return describe(ServerLink::Event{e}); },

@@ -139,9 +139,12 @@ std::string next_step_after_loss(bool was_hosted, const AgentConfig& config) {
     const bool is_one_machine = endpoint.host == "localhost" || is_loopback(endpoint.host);
     if (!was_hosted || config.rendezvous.is_static || is_one_machine || config.join.incarnation)
         return {};
+    if (config.rendezvous.has_voters())
+        return "start the job again; another node can serve once nodes of three hosts are in a "
+               "round (docs/which-rendezvous.md)";
     return "start the job again; it survives the loss of " + endpoint.host +
-           " with --rdzv-standby=auto if it has at least 3 nodes and MIN of --nnodes is more than "
-           "half of MAX, and with --rdzv-backend=etcd (docs/which-rendezvous.md)";
+           " if it has at least 3 nodes, MIN of --nnodes is more than half of MAX, and "
+           "--rdzv-standby is not off, or with etcd (docs/which-rendezvous.md)";
 }
 
 }  // namespace ddprun::agent

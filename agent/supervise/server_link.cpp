@@ -77,6 +77,9 @@ void ServerLink::handle(Event event, Instant now, std::vector<Effect>& out) {
             [&](control::Resumed) { on_resumed(now, out); },
             [&](control::Refused& refused) { on_refused(std::move(refused), now, out); },
             [&](const control::HeartbeatAck& ack) { on_heartbeat_ack(ack.seq, out); },
+            [&](const control::Voters& voters) {
+                if (membership_) membership_->welcome.hosted = voters.set.voters.size() < 2;
+            },
             [&](WorkersStarted) { has_workers_ = true; },
             [&](WorkersEnded) { has_workers_ = false; },
             [&](ReconnectRequested) {

@@ -100,6 +100,7 @@ public:
         control::Resumed,
         control::Refused,
         control::HeartbeatAck,
+        control::Voters,
         WorkersStarted,
         WorkersEnded,
         ReconnectRequested,
@@ -192,6 +193,7 @@ public:
 
     /// What the server has granted, and the send time of the last message that it answered.
     struct Membership {
+        /// `hosted` there: as the last message about the voters says.
         control::Welcome welcome;
         Instant acknowledged_at;
 

@@ -439,7 +439,7 @@ struct Hello {
 struct Welcome {
     std::string incarnation;
     Duration lease{};
-    /// The server is part of a `ddprun`, so it is not started again once it has ended.
+    /// The job is lost with this server: no other one can follow. `Voters` says when that changes.
     bool hosted = false;
     /// Sent to version 2 and newer. A `Resume` with this token proves that the sender is the node
     /// that got this `Welcome`.

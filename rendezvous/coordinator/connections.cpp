@@ -40,7 +40,7 @@ void welcome(const JobStep& step, const Member& member) {
     control::Welcome welcome;
     welcome.incarnation = job.identity.incarnation;
     welcome.lease = job.has_lease() ? job.lease() : Duration{};
-    welcome.hosted = job.identity.is_hosted;
+    welcome.hosted = is_lost_with_server(job);
     welcome.token = member.token;
     welcome.epoch = job.identity.epoch;
     welcome.record = job.identity.record;

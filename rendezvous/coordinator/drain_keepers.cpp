@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/control/versions.hpp"
+#include "rendezvous/coordinator/voter_roll.hpp"
 
 #include <algorithm>
 #include <string>
@@ -44,9 +45,9 @@ bool is_sent(const JobData& job) {
 /// The hosts of which no node is a keeper: the server's.
 std::set<std::string> hosts_of_server(const JobData& job) {
     std::set<std::string> hosts;
-    if (!job.identity.is_hosted) return hosts;
+    if (!is_lost_with_server(job)) return hosts;
     for (const auto* member : job.members.by_arrival())
-        if (member->join.is_hosting) hosts.insert(member->host());
+        if (is_node_of_server(job, *member)) hosts.insert(member->host());
     return hosts;
 }
 

@@ -6,6 +6,7 @@
 #include "rendezvous/control/versions.hpp"
 #include "rendezvous/coordinator/drain_keepers.hpp"
 #include "rendezvous/coordinator/running.hpp"
+#include "rendezvous/coordinator/voter_roll.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -97,7 +98,7 @@ std::size_t staying_count(JobData& job, const std::vector<Member*>& drained) {
 }
 
 bool is_host_of_server(const JobData& job, const Member& member) {
-    return job.identity.is_hosted && member.join.is_hosting;
+    return is_lost_with_server(job) && is_node_of_server(job, member);
 }
 
 std::string objection_despite_force(JobData& job, const std::vector<Member*>& members) {

@@ -6,6 +6,7 @@
 #include "rendezvous/control/text.hpp"
 #include "rendezvous/control/versions.hpp"
 #include "rendezvous/coordinator/draining.hpp"
+#include "rendezvous/coordinator/voter_roll.hpp"
 
 #include <signal.h>
 
@@ -73,12 +74,13 @@ std::size_t leaving_count(const JobData& job) {
     }));
 }
 
-/// The group rank of the node that serves the rendezvous; none: it has none, or a daemon serves.
+/// The group rank of the node with which the job would be lost; none: it has none, or there is no
+/// such node.
 std::optional<std::size_t> rank_of_server(const JobData& job) {
-    if (!job.identity.is_hosted) return std::nullopt;
+    if (!is_lost_with_server(job)) return std::nullopt;
     for (const auto& [rank, place] : job.round->places.taken())
         if (const auto* member = job.members.find(place.nonce);
-            member != nullptr && member->join.is_hosting)
+            member != nullptr && is_node_of_server(job, *member))
             return rank;
     return std::nullopt;
 }

@@ -105,6 +105,16 @@ std::vector<control::VoterPlace> choose_voters(
     return chosen;
 }
 
+bool is_lost_with_server(const JobData& job) {
+    if (!job.identity.voter) return job.identity.is_hosted;
+    const auto& known = job.voters.known;
+    return !known || known->set.voters.size() < 2;
+}
+
+bool is_node_of_server(const JobData& job, const Member& member) {
+    return job.identity.voter ? voter_roll::is_of_leader(job, member) : member.join.is_hosting;
+}
+
 void update_voters(JobStep& step) {
     using namespace voter_roll;
     auto& job = step.job;

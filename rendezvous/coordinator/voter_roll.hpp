@@ -26,6 +26,11 @@ struct VoterCandidate {
 std::vector<control::VoterPlace> choose_voters(
     const VoterCandidate& leader, const std::vector<VoterCandidate>& others);
 
+/// The job is lost with this server: it is part of a `ddprun`, and no other process votes.
+bool is_lost_with_server(const JobData& job);
+/// The member is the node of the `ddprun` of which the server is part.
+bool is_node_of_server(const JobData& job, const Member& member);
+
 /// After each event: requests another set of voters if the present one is not the right one. There
 /// is one request at a time.
 void update_voters(JobStep& step);

@@ -95,9 +95,7 @@ void VoterRequests::handle(Event event, Instant now, Effects& out) {
             [&](Answered& answered) {
                 pass_on(Proposer::Answered{answered.voter, std::move(answered.answer)}, now, out);
             },
-            [&](const Unreached& unreached) {
-                pass_on(Proposer::Unreached{unreached.voter}, now, out);
-            },
+            [&](const Unreached& unreached) { on_unreached(unreached, now, out); },
             [&](DeadlinePassed) { pass_on(Proposer::DeadlinePassed{}, now, out); },
         },
         event);
@@ -122,6 +120,15 @@ std::optional<Nonce> VoterRequests::shared_record() const {
     return lineage_;
 }
 
+bool VoterRequests::is_lost() const {
+    if (!proposer_) return false;
+    const auto is_left = [&](const Nonce& voter) { return !ended_.contains(voter); };
+    const auto& set = proposer_->voters();
+    // A change may have ended, or may not have begun, at the voters that decide.
+    return !voters::VoterSet::has_majority(set.voters, is_left) &&
+           (!set.is_joint() || !voters::VoterSet::has_majority(set.former, is_left));
+}
+
 void VoterRequests::on_known(control::Voters known, Instant now, Effects& out) {
     if (!voters::problem_of(known.set).empty()) return;
     if (!proposer_) {
@@ -130,6 +137,15 @@ void VoterRequests::on_known(control::Voters known, Instant now, Effects& out) {
     }
     if (known.lineage != lineage_) return;
     pass_on(Proposer::Known{known.ballot, std::move(known.set)}, now, out);
+}
+
+void VoterRequests::on_unreached(const Unreached& unreached, Instant now, Effects& out) {
+    if (proposer_ && unreached.has_ended) {
+        ended_.insert(unreached.voter);
+        const auto& set = proposer_->voters();
+        std::erase_if(ended_, [&](const Nonce& voter) { return !set.has(voter); });
+    }
+    pass_on(Proposer::Unreached{unreached.voter}, now, out);
 }
 
 void VoterRequests::replace(
@@ -289,7 +305,9 @@ std::string describe(const VoterRequests::Event& event) {
             [](const V::Answered& e) {
                 return "answered by " + e.voter.to_short_string() + ": " + describe(e.answer);
             },
-            [](const V::Unreached& e) { return "unreached " + e.voter.to_short_string(); },
+            [](const V::Unreached& e) {
+                return (e.has_ended ? "ended " : "unreached ") + e.voter.to_short_string();
+            },
             [](V::DeadlinePassed) { return std::string{"deadline passed"}; },
         },
         event);

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -71,6 +72,8 @@ public:
     };
     struct Unreached {
         Nonce voter;
+        /// Its process has ended, so it will never answer.
+        bool has_ended = false;
     };
     struct DeadlinePassed {};
     using Event = std::variant<Asked, VotersWanted, Known, Answered, Unreached, DeadlinePassed>;
@@ -99,6 +102,9 @@ public:
     /// The lineage of the record, if several of its voters are known: nodes state it in their
     /// greeting.
     std::optional<Nonce> shared_record() const;
+    /// So many of the known voters have ended that no majority of them can decide anything any
+    /// more.
+    bool is_lost() const;
 
 private:
     using Effects = std::vector<Effect>;
@@ -117,6 +123,7 @@ private:
     };
 
     void on_known(control::Voters known, Instant now, Effects& out);
+    void on_unreached(const Unreached& unreached, Instant now, Effects& out);
     void replace(std::optional<Task>& place, int request, What what, Instant now, Effects& out);
     void begin_what_is_due(Instant now, Effects& out);
     voters::Change change_for(const Task& task) const;
@@ -133,6 +140,8 @@ private:
     /// None: no voters are known.
     std::optional<Proposer> proposer_;
     Nonce lineage_;
+    /// Known voters whose processes have ended.
+    std::set<Nonce> ended_;
     std::optional<Task> request_;
     std::optional<Task> change_;
     /// For which request the proposer works. That request may have been replaced since.

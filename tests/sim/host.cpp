@@ -91,7 +91,7 @@ bool Host::is_willing() const {
 }
 
 void Host::begin() {
-    if (is_hosting_) agent_.post(Agent::HostingStarted{});
+    if (is_hosting_) agent_.post(Agent::HostingChanged{true});
     agent_.post(Agent::Began{});
 }
 
@@ -241,6 +241,7 @@ void Host::perform(Agent::Effect& effect) {
 
 void Host::connect(const Agent::Connect& order) {
     links_[order.link].port = next_client_port_++;
+    if (auto* leader = only_leader()) return open(order.link, leader->own_server(), leader->name());
     if (candidate_) return seek(order.link, order.unanswered_for == Duration{});
     open(order.link, &cluster_.server(), cluster_.server().place());
 }

@@ -94,6 +94,7 @@ void Host::perform(witness::LeaderLease::Effect& effect) {
                      addr_,
                      own.voting ? std::optional{own.voting->known()->lineage} : std::nullopt});
                 own.is_successor = own.voting && !elected.ends.empty();
+                note_hosting();
                 open_sought(this);
                 post_to_agent([this] { depart(candidate_->departure.elected()); });
             },
@@ -101,7 +102,10 @@ void Host::perform(witness::LeaderLease::Effect& effect) {
                 own.server->lead({extended.epoch, extended.until});
             },
             [&](const Lease::Recorded& recorded) { own.server->recorded(recorded.number); },
-            [&](const Lease::Deposed& deposed) { own.server->depose(deposed.reason); },
+            [&](const Lease::Deposed& deposed) {
+                own.server->depose(deposed.reason);
+                note_hosting();
+            },
             [&](const Lease::NotFound& not_found) { fail_sought(not_found.reason); },
             [&](Lease::Released) { world_.after(0s, [this] { leave(); }); },
         },
@@ -140,6 +144,7 @@ void Host::change_voters(std::uint64_t epoch, std::vector<control::VoterPlace> v
         {epoch, voters}, [this, epoch, voters](const Result<control::Voters>& changed) {
             if (changed) {
                 note("has " + std::to_string(changed->set.voters.size()) + " voters");
+                note_hosting();
                 return candidate_->server->voters_changed(*changed);
             }
             note("does not change the voters: " + changed.error().describe());
@@ -197,6 +202,22 @@ void Host::seek(int number, bool is_first_try) {
     own.lease.post(witness::LeaderLease::Sought{is_first_try});
 }
 
+/// The leader, if no other process votes: it leads, or no process does. Null: there are others.
+Host* Host::only_leader() {
+    if (!candidate_ || !candidate_->voting) return nullptr;
+    const auto& voting = *candidate_->voting;
+    const bool is_only = voting.known() && !voting.shared_record() && !voting.is_voter();
+    return is_only ? candidate_->last_leader : nullptr;
+}
+
+void Host::note_hosting() {
+    auto& own = *candidate_;
+    const bool is_hosting =
+        own.voting && own.lease.machine().is_leading() && !own.voting->shared_record();
+    if (std::exchange(own.is_only_server, is_hosting) != is_hosting)
+        post_to_agent([this, is_hosting] { agent_.post(Agent::HostingChanged{is_hosting}); });
+}
+
 /// Asks the hosts at the typed endpoints, one after the other, which voters the job has.
 void Host::find_voters(std::size_t at) {
     const auto& endpoints = cluster_.typed_endpoints();
@@ -212,6 +233,7 @@ void Host::find_voters(std::size_t at) {
 void Host::open_sought(Host* leader) {
     const auto found = links_.find(candidate_->sought);
     if (found == links_.end() || found->second.is_opened) return;
+    candidate_->last_leader = leader;
     open(candidate_->sought, leader->own_server(), leader->name());
 }
 

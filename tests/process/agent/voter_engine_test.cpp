@@ -237,8 +237,12 @@ TEST_CASE("with a secret a voter and only processes that have it understand each
     const auto answer_to = [&](Process& from, const Nonce& voter) {
         std::optional<std::string> answer;
         from.calls.ask_voter(
-            {"127.0.0.1", a.port}, voter, voters::encode(prepare), [&](std::string line) {
-                answer = std::move(line);
+            {"127.0.0.1", a.port},
+            voter,
+            voters::encode(prepare),
+            [&](const PeerCalls::VoteReply& reply) {
+                CHECK_FALSE(reply.is_refused);
+                answer = reply.line;
             });
         REQUIRE(until({&a, &from}, [&] { return answer.has_value(); }));
         return *answer;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// --rdzv-standby=auto: the first server is placed, as without it, and when its host is gone the
-// nodes elect another one.
+// Three nodes with the default of --rdzv-standby: the first server is placed, and when its host is
+// gone the nodes elect another one.
 #include "rendezvous/base/limits.hpp"
 #include "tests/process/ddprun/elected_nodes.hpp"
 #include "tests/process/ddprun/job.hpp"
@@ -43,7 +43,6 @@ public:
                 "--rdzv-id=tested",
                 "--rdzv-endpoint=" + hosts[0].address + ":" +
                     std::to_string(limits::default_rendezvous_port),
-                "--rdzv-standby=auto",
                 "--log-level=debug"} +
             more +
             Words{"--no-python", dir.write_script("worker" + host.name, "#!/bin/sh\n" + script)};
@@ -185,6 +184,31 @@ TEST_CASE(
     CHECK(no_descendants_left());
 }
 
+TEST_CASE(
+    "standby: most voters are killed, and those that are started again join the one that served") {
+    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    ThreeHosts job;
+    const auto options = short_lease + Words{"--insecure"};
+    auto nodes = start_voters(dir, job, options);
+
+    for (int i : {1, 2}) {
+        kill_node(nodes[i]);
+        nodes[i].wait_for_exit();
+    }
+    for (int i : {1, 2})
+        nodes.push_back(job.start_on(job.hosts[i], dir, options, until_go(dir)));
+
+    // It knows that no other leader can follow, since nothing listens on the ports of the others.
+    nodes[0].wait_for_line("rendezvous.record_replaced", seconds{60});
+    nodes[0].wait_for_line("up 3 in", seconds{90});
+    for (std::size_t i = 3; i < nodes.size(); ++i)
+        nodes[i].wait_for_line("up 3 in", seconds{90});
+    nodes.erase(nodes.begin() + 1, nodes.begin() + 3);
+    let_end(dir, nodes);
+    CHECK(no_descendants_left());
+}
+
 TEST_CASE("standby: SIGTERM on the node that serves: it leaves, and the others go on") {
     if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
     const TempDir dir;
@@ -240,7 +264,36 @@ TEST_CASE("standby: of two nodes the one that is left says what would have saved
     CHECK(contains(
         report,
         "survives the loss of " + job.hosts[0].address +
-            " with --rdzv-standby=auto if it has at least 3 nodes"));
+            " if it has at least 3 nodes, MIN of "
+            "--nnodes is more than half of MAX, and --rdzv-standby is not off, or with etcd"));
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("standby: while nodes of two hosts are there the job ends with the one that serves") {
+    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    ThreeHosts job;
+    const Words options{
+        "--insecure",
+        "--rdzv-conf=keep_alive_interval=60,keep_alive_max_attempt=5,last_call_timeout=1"};
+    std::vector<Running> nodes;
+    for (int i = 0; i < 2; ++i)
+        nodes.push_back(job.start_node(dir, options, until_go(dir)));
+    for (auto& node : nodes)
+        node.wait_for_line("up 2 in 0");
+
+    SUBCASE("it is killed") {
+        kill_node(nodes[0]);
+        CHECK(nodes[1].wait_for_code() == 81);
+        const auto report = std::regex_replace(nodes[1].err(), std::regex{"\\n +"}, " ");
+        CAPTURE(report);
+        CHECK(contains(report, "another node can serve once nodes of three hosts are in a round"));
+    }
+    SUBCASE("it gets SIGTERM") {
+        nodes[0].signal(SIGTERM);
+        for (auto& node : nodes)
+            CHECK(node.wait_for_code() == 128 + SIGTERM);
+    }
     CHECK(no_descendants_left());
 }
 

@@ -68,7 +68,7 @@ TEST_CASE("to a server of version 1 a commanded stop is an interrupt, which alon
 
 TEST_CASE("a commanded stop of the node that hosts the server ends the job alone, not the server") {
     Story story(a_config(2));
-    story.is(A::HostingStarted{});
+    story.is(A::HostingChanged{true});
     run_workers(story);
 
     story.is(A::StopCommanded{by, 5s});
@@ -80,7 +80,7 @@ TEST_CASE("a commanded stop of the node that hosts the server ends the job alone
 
 TEST_CASE("before its own server has this node, a commanded stop ends what the server has") {
     Story story(a_config(2));
-    story.is(A::HostingStarted{});
+    story.is(A::HostingChanged{true});
     story.is(A::Began{});
 
     story.is(A::StopCommanded{by, 5s});
@@ -121,7 +121,7 @@ TEST_CASE("what a commanded stop cannot turn any more is known") {
     CHECK(interrupted.agent.fate() == A::Fate::job_ends);
 
     Story hosting(a_config(2));
-    hosting.is(A::HostingStarted{});
+    hosting.is(A::HostingChanged{true});
     run_workers(hosting);
     hosting.is(A::Signalled{SIGTERM});
     CHECK(hosting.agent.fate() == A::Fate::job_ends);
@@ -230,7 +230,7 @@ TEST_CASE("a job that is stopped while a node of it is drained ends as stopped t
 
 TEST_CASE("a drained node that hosts the server ends the job, as SIGTERM there does") {
     Story story(a_config(2));
-    story.is(A::HostingStarted{});
+    story.is(A::HostingChanged{true});
     run_workers(story);
     CHECK(story.agent.is_connected());
 

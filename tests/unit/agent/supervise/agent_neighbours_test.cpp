@@ -124,7 +124,7 @@ TEST_CASE("workers that are done before the neighbours have answered are reporte
 
 TEST_CASE("a node that hosts the server reaches no other node: both stop together") {
     Circle story;
-    story.is(A::HostingStarted{});
+    story.is(A::HostingChanged{true});
     story.joined().hears(with_neighbours());
     CHECK(story.asked_for<Neighbours::Ask>().empty());
     story.is(A::WorkerSpawned{0, 100});

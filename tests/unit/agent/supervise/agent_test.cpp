@@ -727,7 +727,7 @@ TEST_CASE("a server that closes on a node that has left is not waited for") {
 
 TEST_CASE("a hosting node that is signalled to stop ends the job for all nodes") {
     Story story(a_config(2));
-    story.is(A::HostingStarted{});
+    story.is(A::HostingChanged{true});
     story.running();
 
     story.is(A::Signalled{SIGTERM});
@@ -739,7 +739,7 @@ TEST_CASE("a hosting node that is signalled to stop ends the job for all nodes")
 
 TEST_CASE("a round that its server began before it heard of the signal has no workers here") {
     Story story(a_config(2));
-    story.is(A::HostingStarted{});
+    story.is(A::HostingChanged{true});
     story.running();
     story.is(A::Signalled{SIGTERM});
     story.all_exit(by_sigterm);
@@ -1359,7 +1359,7 @@ TEST_CASE("every event has an answer in every phase of an agent") {
     const auto events = [](const Story& story) {
         const int link = story.link;
         return std::vector<Agent::Event>{
-            A::HostingStarted{},
+            A::HostingChanged{true},
             A::LinkOpened{link + 1, "10.0.0.2:1"},
             A::LinkClosed{link, A::ConnectError::lost, "reset"},
             A::LinkClosed{link + 1, A::ConnectError::refused, "refused"},
@@ -1368,6 +1368,7 @@ TEST_CASE("every event has an answer in every phase of an agent") {
             A::Received{link, ctl::Hello{}},
             A::Received{link, a_welcome()},
             A::Received{link, ctl::Resumed{}},
+            A::Received{link, ctl::Voters{}},
             A::Received{link, ctl::Refused{"no", std::nullopt}},
             A::Received{link, ctl::Refused{"later", 1s}},
             A::Received{link, ctl::Lost{"silent"}},

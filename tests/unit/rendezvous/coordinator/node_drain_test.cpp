@@ -180,6 +180,23 @@ TEST_CASE("the node that has the server is drained by force only") {
         "done \"a (group rank 0, 61000000) leaves; the job ends with it\"");
 }
 
+TEST_CASE("the node whose server leads is drained as any node where another one can follow") {
+    Story job{"1:2", 3, speaks_version_2};
+    job.has_voters();
+    job.join("a");
+    job.join("b");
+    job.started("a b");
+    const auto alone = drain(job, {"a"});
+    CAPTURE(alone);
+    CHECK(alone.find("the job would end on every node") != std::string::npos);
+
+    control::Voters voters{nonce_of("lineage"), {1, nonce_of("a")}, {}};
+    for (const std::string node : {"a", "b", "c"})
+        voters.set.voters.push_back({"10.0.0.1:" + node, nonce_of(node)});
+    job.voters_changed(voters);
+    CHECK(drain(job, {"a"}).starts_with("done \"a "));
+}
+
 TEST_CASE("a node that is not there, or not one alone, is refused with those that are") {
     auto job = job_of("1:2", "a b");
     CHECK(

@@ -158,18 +158,31 @@ TEST_CASE("where nodes do not vote nothing is said about voters") {
     CHECK(output(job).empty());
 }
 
-TEST_CASE("nodes of a job agree on whether they elect another server") {
+TEST_CASE("a node that would elect no other server does not join a job whose nodes do") {
     Story job{"3", 3, speaks_version_2};
-    job.join("a");
-    job.output();
-    job.join("b", [](control::Join& join) { join.settings.failover = control::Failover::nodes; });
-    const auto lines = job.output();
-    CAPTURE(lines);
-    REQUIRE(lines.size() == 2);
-    CHECK(
-        lines[0].find(
-            "--rdzv-standby is auto on b and off, or without effect, in the job started on a") !=
-        std::string::npos);
+    const auto votes = [](control::Join& join) {
+        join.settings.failover = control::Failover::nodes;
+    };
+    SUBCASE("in a job whose nodes do") {
+        job.join("a", votes);
+        job.output();
+        job.join("b");
+        const auto lines = job.output();
+        CAPTURE(lines);
+        REQUIRE(lines.size() == 2);
+        CHECK(
+            lines[0].find(
+                "--rdzv-standby is off, or without effect, on b and auto in the job started on "
+                "a") != std::string::npos);
+    }
+    SUBCASE("where the first node named its own machine as the endpoint, the others can") {
+        job.join("a");
+        job.join("b", votes);
+        const auto lines = job.output();
+        CAPTURE(lines);
+        REQUIRE_FALSE(lines.empty());
+        CHECK(lines[0].find("welcome") != std::string::npos);
+    }
 }
 
 TEST_CASE("a node that is welcomed or comes back is notified of the voters") {
@@ -181,6 +194,28 @@ TEST_CASE("a node that is welcomed or comes back is notified of the voters") {
     job.drop("b");
     job.resume("b", NodeState::running);
     CHECK(output(job) == notified("b", "1 a b c"));
+}
+
+TEST_CASE("until another node votes the job is lost with its server, and nodes are told so") {
+    const auto welcome_of = [](Story& job, const std::string& node) {
+        job.join(node);
+        for (const auto& line : job.output())
+            if (line.starts_with(node + " welcome")) return line;
+        return std::string{};
+    };
+    Story job{"2:4", 3, speaks_version_2};
+    job.has_voters();
+    CHECK(welcome_of(job, "a").ends_with(" hosted"));
+    job.join("b");
+    job.join("c");
+    job.started("a b c");
+    job.voters_changed(record(2, "a b c"));
+    job.output();
+    CHECK_FALSE(welcome_of(job, "d").ends_with(" hosted"));
+    job.drop("d");
+    job.voters_changed(record(3, "a"));
+    job.output();
+    CHECK(welcome_of(job, "e").ends_with(" hosted"));
 }
 
 TEST_CASE("a voter that leaves, or loses its connection, is replaced where another node can vote") {

@@ -110,6 +110,7 @@ std::vector<V::Event> every_event(int request) {
         V::Answered{process(7), voters::Refused{other, other}},
         V::Unreached{process(7)},
         V::Unreached{process(3)},
+        V::Unreached{process(3), true},
         V::DeadlinePassed{},
     };
 }

@@ -53,8 +53,10 @@ struct Processes {
     std::map<char, Random> randoms;
     std::map<char, voters::Voter> voters;
     std::map<char, V> requests;
-    /// Those to which there is no connection, and those that do not answer.
+    /// Those to which there is no connection, those whose process has ended, and those that do not
+    /// answer.
     std::set<char> unreached;
+    std::set<char> ended;
     std::set<char> silent;
     /// Those that get `prepare` only, and those whose answer to `accept` is lost.
     std::set<char> without_accept;
@@ -107,8 +109,9 @@ struct Processes {
         const char to = sent.to.address[0];
         const bool is_accept = std::holds_alternative<voters::Accept>(sent.request);
         if (silent.contains(to)) return;
-        if (unreached.contains(to) || (is_accept && without_accept.contains(to))) {
-            events.emplace_back(V::Unreached{sent.to.nonce});
+        if (unreached.contains(to) || ended.contains(to) ||
+            (is_accept && without_accept.contains(to))) {
+            events.emplace_back(V::Unreached{sent.to.nonce, ended.contains(to)});
             return;
         }
         auto answer = voters.at(to).handle(sent.request, now);
@@ -190,6 +193,29 @@ TEST_CASE("a candidate that comes second gets the leader's record") {
     CHECK_FALSE(lost.is_won);
     REQUIRE(lost.record.held);
     CHECK(lost.record.held->leader.nonce == nonce_of('a').to_string());
+}
+
+TEST_CASE("the record is lost when most of its voters have ended, and not when they are away") {
+    Processes all("abc");
+    all.unreached = {'b', 'c'};
+    all.fail('a', ReadRecord{});
+    CHECK_FALSE(all.requests.at('a').is_lost());
+    all.unreached = {'c'};
+    all.ended = {'b'};
+    all.fail('a', ReadRecord{});
+    CHECK_FALSE(all.requests.at('a').is_lost());
+    all.ended = {'b', 'c'};
+    all.fail('a', ReadRecord{});
+    CHECK(all.requests.at('a').is_lost());
+
+    // Others have changed the voters before.
+    all.handle('a', V::Known{{lineage, {9, nonce_of('b')}, {2, places("ade"), places("abc")}}});
+    CHECK_FALSE(all.requests.at('a').is_lost());
+    all.ended = {'b', 'c', 'd', 'e'};
+    all.fail('a', ReadRecord{});
+    CHECK(all.requests.at('a').is_lost());
+    all.handle('a', V::Known{{lineage, {10, nonce_of('b')}, {4, places("afg"), {}}}});
+    CHECK_FALSE(all.requests.at('a').is_lost());
 }
 
 TEST_CASE("a leader that does not renew is none after the ttl, and one of the others follows") {
