@@ -112,7 +112,7 @@ constexpr std::array all_rows{
          "auto|off",
          rendezvous,
          "auto: from three nodes on, if MIN of --nnodes is more than half of MAX, the nodes elect "
-         "another one when the node that serves is gone (default off)"}),
+         "another one when the node that serves is gone (default auto)"}),
     OptionRow{"rdzv-id", "ID", rendezvous, "name of the job, the same on all nodes"},
     OptionRow{
         "rdzv-conf",

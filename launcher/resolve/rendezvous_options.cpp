@@ -506,23 +506,6 @@ std::string reason_for_no_failover(const JobSpec& spec) {
     return {};
 }
 
-/// Requires: the endpoint is resolved.
-Result<> choose_failover(Resolving& job) {
-    using control::Failover;
-    auto& spec = job.spec;
-    const auto given = given_or(job.options, "rdzv-standby", "off");
-    spec.failover = {Failover::off, given.origin};
-    if (given.text == "off") return {};
-    if (given.text != "auto") return usage(given.origin, given.text, "accepted are auto and off");
-    if (const auto why = reason_for_no_failover(spec); !why.empty()) {
-        spec.failover.origin += ", but " + why;
-        return {};
-    }
-    spec.failover.value = Failover::nodes;
-    spec.election = {agent::ElectionPlan{agent::VotersPlan{}}, given.origin};
-    return {};
-}
-
 Result<> name_job(Resolving& job) {
     auto& spec = job.spec;
     const bool is_own = spec.endpoint.value.port == no_port;
@@ -594,8 +577,28 @@ Result<> resolve_nodes(Resolving& job) {
 Result<> resolve_rendezvous(Resolving& job) {
     if (auto read = read_node_rank(job); !read) return read.error();
     if (auto chosen = choose_rendezvous(job); !chosen) return chosen.error();
-    if (auto chosen = choose_failover(job); !chosen) return chosen.error();
     return name_job(job);
+}
+
+Result<> resolve_failover(Resolving& job) {
+    using control::Failover;
+    auto& spec = job.spec;
+    const auto given = given_or(job.options, "rdzv-standby", "auto");
+    spec.failover = {Failover::off, given.origin};
+    if (given.text == "off") return {};
+    if (given.text != "auto") return usage(given.origin, given.text, "accepted are auto and off");
+    auto why = reason_for_no_failover(spec);
+    // The default does not change a lease that was asked for.
+    if (why.empty() && given.origin == by_default &&
+        spec.lease.value < limits::shortest_voted_lease)
+        why = "the lease is shorter than " + describe_seconds(limits::shortest_voted_lease) + " s";
+    if (!why.empty()) {
+        spec.failover.origin += ", but " + why;
+        return {};
+    }
+    spec.failover.value = Failover::nodes;
+    spec.election = {agent::ElectionPlan{agent::VotersPlan{}}, given.origin};
+    return {};
 }
 
 }  // namespace ddprun::launcher

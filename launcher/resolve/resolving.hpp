@@ -78,6 +78,9 @@ Result<> resolve_cpu_binding(Resolving& job);
 /// docs/rendezvous-choice.md. Fills endpoint, is_static, is_host, node_rank, run_id; may narrow
 /// `nodes`. Requires: nodes and --rdzv-conf are resolved.
 Result<> resolve_rendezvous(Resolving& job);
+/// Fills failover, and election where nodes vote. Requires: the rendezvous and the lease are
+/// resolved.
+Result<> resolve_failover(Resolving& job);
 
 /// Fills local_addr and ports: the address of this node for other nodes, and its listening ports.
 Result<> resolve_network(Resolving& job);

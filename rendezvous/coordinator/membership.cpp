@@ -306,7 +306,9 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
             "--on-hang",
             std::string{control::name_of(ours.on_hang)},
             std::string{control::name_of(theirs.on_hang)});
-    if (ours.failover != theirs.failover) {
+    // A node that could vote takes part as any other where the server's node has no use for it: its
+    // endpoint may be the machine's own name for itself.
+    if (ours.failover == control::Failover::nodes && theirs.failover != ours.failover) {
         const auto effect = [](control::Failover failover) {
             return std::string{
                 failover == control::Failover::nodes ? "auto" : "off, or without effect,"};

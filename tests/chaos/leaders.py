@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""leaders.py BUILD FAULTS [SEED]: one job of four hosts whose nodes elect the server (--rdzv-standby=auto). The host that
+"""leaders.py BUILD FAULTS [SEED]: one job of four hosts whose nodes elect the server. The host that
 leads is killed, frozen or cut off, again and again, while the round runs, is being stopped, or is being formed; each time
 another host has to lead, and all four have to train again. Prints how long the next leader and the next steps took.
 
@@ -21,7 +21,6 @@ HOSTS = "abcd"
 STEP_MS = 25
 # The shortest lease that such a job may have is 12 s.
 OPTIONS = ["--nnodes=3:4", "--nproc-per-node=1", "--max-restarts=1000", "--shutdown-timeout=3", "--insecure",
-           "--rdzv-standby=auto",
            "--rdzv-conf=join_timeout=300,last_call_timeout=2,keep_alive_interval=4,keep_alive_max_attempt=3"]
 KINDS = ["kill", "kill two", "freeze", "cut", "cut what it sends", "cut what it gets"]
 PHASES = ["running", "stopping", "forming"]

@@ -88,7 +88,9 @@ TEST_CASE("an explanation shows every value and where it came from") {
   max restarts          3                              PET_MAX_RESTARTS
   rendezvous            c10d                           no fixed places
                                                        requested
-  standby               off                            default
+  standby               off                            default, but fewer than
+                                                       3 nodes have no majority
+                                                       without one of them
   restart delay         none                           default
   restart refill        never                          default
   no restart on         2,126,127                      default

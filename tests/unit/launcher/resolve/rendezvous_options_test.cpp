@@ -245,8 +245,21 @@ TEST_CASE("nodes elect another server only where they are asked to, and a majori
     const auto too_few = given + "fewer than 3 nodes have no majority without one of them";
     const auto two_halves = given + "MIN of --nnodes is at most half of MAX";
     const auto one_machine = given + "all nodes are on this machine";
+    const std::string by_default = "default, but ";
     const std::vector<Row> rows{
-        {{"--nnodes=3", "--rdzv-endpoint=h"}, "default"},
+        {{"--nnodes=3", "--rdzv-endpoint=h"}, "nodes"},
+        {{}, by_default + "all nodes are on this machine"},
+        {{"--nnodes=2", "--rdzv-endpoint=h"},
+         by_default + "fewer than 3 nodes have no majority without one of them"},
+        // A short lease is not made longer unless it is asked for.
+        {{"--nnodes=3",
+          "--rdzv-endpoint=h",
+          "--rdzv-conf=keep_alive_interval=4,keep_alive_max_attempt=2"},
+         by_default + "the lease is shorter than 12 s"},
+        {{"--nnodes=3",
+          "--rdzv-endpoint=h",
+          "--rdzv-conf=keep_alive_interval=4,keep_alive_max_attempt=3"},
+         "nodes"},
         {{"--nnodes=3", "--rdzv-endpoint=h", "--rdzv-standby=off"}, "--rdzv-standby"},
         {{"--nnodes=3", "--rdzv-endpoint=h", "--rdzv-standby=auto"}, "nodes"},
         {{"--nnodes=2:3", "--rdzv-endpoint=10.0.0.1:7", "--rdzv-standby=auto"}, "nodes"},
