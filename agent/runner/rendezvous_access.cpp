@@ -93,7 +93,6 @@ RendezvousAccess::~RendezvousAccess() {
 
 void RendezvousAccess::connect(int link, bool may_host, Duration unanswered_for) {
     links_.emplace(link, nullptr);
-    if (only_server_can_lead()) return open(link, last_server_);
     if (elects(unanswered_for)) return seek(link, unanswered_for);
     if (serves_endpoint_ && is_record_lost_) return lead_at_endpoint(link, unanswered_for);
     // Elsewhere a server of a voter only knows what the voter knows.
@@ -139,7 +138,10 @@ boost::asio::awaitable<void> RendezvousAccess::attempt(int link, Duration unansw
 
 /// By the record of the job, or by a new one if it has none or has lost it.
 void RendezvousAccess::lead_at_endpoint(int link, Duration unanswered_for) {
-    if (is_record_lost_) renew_voter("too few of the nodes that voted are left");
+    if (is_record_lost_) {
+        lost_record_ = voters_->shared_record();
+        renew_voter("too few of the nodes that voted are left");
+    }
     voters_->create(make_nonce(peers_.random));
     seek(link, unanswered_for);
 }
@@ -299,12 +301,6 @@ bool RendezvousAccess::elects(Duration unanswered_for) {
     return !std::exchange(has_found_none_, false) || !is_record_lost_;
 }
 
-/// Another process is the only voter: it leads, or no process does.
-bool RendezvousAccess::only_server_can_lead() const {
-    if (voters_ == nullptr || is_record_lost_ || last_server_.port == 0) return false;
-    return voters_->known() && !voters_->shared_record() && !voters_->is_voter();
-}
-
 /// The agent is notified when the job is lost with this process, and when another one can follow.
 void RendezvousAccess::note_hosting() {
     const bool is_hosting =
@@ -334,6 +330,8 @@ Election::Hooks RendezvousAccess::election_hooks() {
                  election_->own_endpoint(),
                  voters_ != nullptr ? std::optional{voters_->known()->lineage} : std::nullopt});
             is_successor_ = voters_ != nullptr && !elected.ends.empty();
+            if (voters_ != nullptr && voters_->shared_record())
+                server_->voters_changed(config_.join.run_id, *voters_->known());
             note_hosting();
             open_sought(own_server_);
             endpoint_claim_.start();
@@ -384,8 +382,10 @@ void RendezvousAccess::fail_sought(std::string reason) {
     if (found == links_.end() || found->second) return;
     links_.erase(found);
     has_found_none_ = true;
-    boost::asio::post(io_, [this, link = sought_, reason = std::move(reason)]() mutable {
-        hooks_.on_event(Agent::LinkClosed{link, Agent::ConnectError::no_answer, std::move(reason)});
+    const bool is_refused = voters_ != nullptr && voters_->is_record_lost();
+    const auto error = is_refused ? Agent::ConnectError::refused : Agent::ConnectError::no_answer;
+    boost::asio::post(io_, [this, link = sought_, error, reason = std::move(reason)]() mutable {
+        hooks_.on_event(Agent::LinkClosed{link, error, std::move(reason)});
     });
 }
 
@@ -410,6 +410,7 @@ void RendezvousAccess::begin_voting(std::string own_address) {
         Election::Engine{std::move(engine), "the voters", limits::voted_ttl, true},
         nonce.to_string(),
         election_hooks());
+    note_hosting();
 }
 
 /// The job's server leads by another record, about which this process has not voted.
@@ -532,7 +533,7 @@ void RendezvousAccess::send(int link, control::AgentMessage message) {
     if (const auto* join = std::get_if<control::Join>(&message); join != nullptr && voters_)
         voters_->answer_as(join->node.nonce);
     if (auto* greeting = control::greeting_in(message); greeting != nullptr && voters_)
-        greeting->record = voters_->shared_record();
+        greeting->record = voters_->shared_record() ? voters_->shared_record() : lost_record_;
     const auto found = links_.find(link);
     if (found != links_.end() && found->second) found->second->send(std::move(message));
 }

@@ -111,7 +111,6 @@ private:
     std::unique_ptr<client::CoordinatorClient> make_client(
         Endpoint endpoint, client::CoordinatorClient::Hooks hooks);
     void seek(int link, Duration unanswered_for);
-    bool only_server_can_lead() const;
     bool elects(Duration unanswered_for);
     void note_hosting();
     Election::Hooks election_hooks();
@@ -147,6 +146,9 @@ private:
     bool has_found_none_ = false;
     /// No leader was found for so long that the job may have another record at the endpoint.
     bool is_record_lost_ = false;
+    /// The one that this process has replaced as lost. Its own node waits as the others that know
+    /// it: until then their leader, if they have one after all, may claim this server.
+    std::optional<Nonce> lost_record_;
     /// The link whose attempt waits for the election.
     int sought_ = 0;
     /// Set while this node waits for its server to step down before the node leaves; true: the job

@@ -97,7 +97,7 @@ void wait_for_result(AgentStep& step) {
     if (!agent.link.is_admitted()) return finish_node(step);
     if (agent.leaving->result_deadline) return;
     // If the signal or command ends the whole job, the result comes when every node has stopped.
-    const bool is_for_all = agent.is_hosting || agent.leaving->ends_job();
+    const bool is_for_all = agent.leaving->has_interrupted_server || agent.leaving->ends_job();
     const auto drain =
         is_for_all ? agent.config.join.settings.grace + limits::drain_margin : Duration{};
     agent.leaving->result_deadline = step.now + drain + late_result_timeout;

@@ -48,7 +48,7 @@ void on_assignment(AgentStep& step, control::Assignment next) {
     const bool is_free = !is_old && !agent.has_workers() && agent.link.is_admitted();
     // The server began this round before it received the request to end the job, and waits for
     // every node to stop.
-    if (is_free && agent.leaving && agent.is_hosting && !agent.has_result())
+    if (is_free && agent.leaving && agent.leaving->has_interrupted_server && !agent.has_result())
         return begin_round_without_workers(step, std::move(next));
     if (!is_free || agent.leaving || agent.ending)
         return step.note_stale("assignment of round " + std::to_string(next.round));

@@ -361,6 +361,9 @@ Coordinator::JobId Coordinator::begin_job(
 Coordinator::JobId Coordinator::add_job(Job job) {
     const auto id = next_job_++;
     const auto& identity = job.identity();
+    // Those that have elected this leader.
+    if (voters_ && voters_->run_id == identity.run_id && voters_->voters.lineage == identity.record)
+        job.know(voters_->voters);
     newest_[identity.name()] = id;
     by_incarnation_[{identity.name(), identity.incarnation}] = id;
     quotas_.add({identity.network, identity.tenant});

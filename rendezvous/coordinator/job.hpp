@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -95,6 +96,8 @@ public:
     const control::JobResult* unrecorded_result() const;
     /// The election has not answered the job's last `ChangeVoters` yet.
     bool is_changing_voters() const { return data_.voters.requested.has_value(); }
+    /// Requires: the job has no members yet.
+    void know(control::Voters voters) { data_.voters.known = std::move(voters); }
     /// The job is over, and no node is connected or may come back for the result.
     bool is_settled() const {
         return is_over() && data_.members.size() == 0 && unrecorded_result() == nullptr;

@@ -119,7 +119,7 @@ void update_voters(JobStep& step) {
     using namespace voter_roll;
     auto& job = step.job;
     // The voters of a job that is over, or is being ended, stay: another leader may need them for
-    // the result, and the end of the record releases only who is a voter by then ("The end of a
+    // the result, and the end of the record releases only the voters of then ("The end of a
     // job" in rendezvous/voters/README.md).
     if (!job.identity.voter || !job.round || job.is<Recovering>() || job.is<Over>()) return;
     if (job.causes.cancel) return;

@@ -163,6 +163,7 @@ void VoterRequests::begin_what_is_due(Instant now, Effects& out) {
                                                                : nullptr;
         if (task == nullptr) return;
         proposing_ = task->request;
+        ended_.clear();
         pass_on(Proposer::Wanted{task->request, change_for(*task)}, now, out);
     }
 }

@@ -102,8 +102,8 @@ public:
     /// The lineage of the record, if several of its voters are known: nodes state it in their
     /// greeting.
     std::optional<Nonce> shared_record() const;
-    /// So many of the known voters have ended that no majority of them can decide anything any
-    /// more.
+    /// In the last attempt so many of the known voters had ended that no majority of them can
+    /// decide anything any more.
     bool is_lost() const;
 
 private:
@@ -140,7 +140,7 @@ private:
     /// None: no voters are known.
     std::optional<Proposer> proposer_;
     Nonce lineage_;
-    /// Known voters whose processes have ended.
+    /// Known voters whose processes have ended, as the last attempt has found.
     std::set<Nonce> ended_;
     std::optional<Task> request_;
     std::optional<Task> change_;

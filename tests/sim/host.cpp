@@ -181,7 +181,8 @@ void Host::perform(Agent::Effect& effect) {
                 note((e.is_done ? "hears: " : "hears no: ") + e.text);
             },
             [&](const Agent::InterruptServer& e) {
-                cluster_.server().interrupt(e.signal, e.reason, e.grace);
+                auto& server = candidate_ ? *own_server() : cluster_.server();
+                server.interrupt(e.signal, e.reason, e.grace);
             },
             [&](const Agent::NoteStandby& e) { note("stands by: " + e.reason); },
             [&](const Agent::NoteMissing& e) { note("waits: " + e.reason); },
@@ -241,7 +242,6 @@ void Host::perform(Agent::Effect& effect) {
 
 void Host::connect(const Agent::Connect& order) {
     links_[order.link].port = next_client_port_++;
-    if (auto* leader = only_leader()) return open(order.link, leader->own_server(), leader->name());
     if (candidate_) return seek(order.link, order.unanswered_for == Duration{});
     open(order.link, &cluster_.server(), cluster_.server().place());
 }

@@ -197,7 +197,6 @@ private:
     void open_server();
     void seek(int link, bool is_first_try);
     bool may_campaign() const;
-    Host* only_leader();
     void note_hosting();
     void ask_engine(const witness::LeaderLease::Ask& ask);
     control::AgentMessage with_record(control::AgentMessage message) const;
@@ -244,8 +243,6 @@ private:
         bool is_successor = false;
         /// Its server leads by the vote of its own process alone.
         bool is_only_server = false;
-        /// Null: none was found yet.
-        Host* last_leader = nullptr;
         bool has_left = false;
     };
 

@@ -94,6 +94,8 @@ void Host::perform(witness::LeaderLease::Effect& effect) {
                      addr_,
                      own.voting ? std::optional{own.voting->known()->lineage} : std::nullopt});
                 own.is_successor = own.voting && !elected.ends.empty();
+                if (own.voting && own.voting->shared_record())
+                    own.server->voters_changed(*own.voting->known());
                 note_hosting();
                 open_sought(this);
                 post_to_agent([this] { depart(candidate_->departure.elected()); });
@@ -202,14 +204,6 @@ void Host::seek(int number, bool is_first_try) {
     own.lease.post(witness::LeaderLease::Sought{is_first_try});
 }
 
-/// The leader, if no other process votes: it leads, or no process does. Null: there are others.
-Host* Host::only_leader() {
-    if (!candidate_ || !candidate_->voting) return nullptr;
-    const auto& voting = *candidate_->voting;
-    const bool is_only = voting.known() && !voting.shared_record() && !voting.is_voter();
-    return is_only ? candidate_->last_leader : nullptr;
-}
-
 void Host::note_hosting() {
     auto& own = *candidate_;
     const bool is_hosting =
@@ -233,15 +227,16 @@ void Host::find_voters(std::size_t at) {
 void Host::open_sought(Host* leader) {
     const auto found = links_.find(candidate_->sought);
     if (found == links_.end() || found->second.is_opened) return;
-    candidate_->last_leader = leader;
     open(candidate_->sought, leader->own_server(), leader->name());
 }
 
 void Host::fail_sought(const std::string& reason) {
     const auto found = links_.find(candidate_->sought);
     if (found == links_.end() || found->second.is_opened) return;
-    world_.after(0s, [this, number = found->first, reason] {
-        if (is_alive_) give_up_link(number, Agent::ConnectError::no_answer, reason);
+    const bool is_refused = candidate_->voting && candidate_->voting->is_record_lost();
+    const auto error = is_refused ? Agent::ConnectError::refused : Agent::ConnectError::no_answer;
+    world_.after(0s, [this, number = found->first, error, reason] {
+        if (is_alive_) give_up_link(number, error, reason);
     });
 }
 

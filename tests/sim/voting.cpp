@@ -77,9 +77,9 @@ bool Voting::is_over() const {
 }
 
 void Voting::ask_for_voters(const std::string& host, OnFound on_found) {
-    call(host, which_voters, [this, on_found = std::move(on_found)](const std::string& line) {
+    call(host, which_voters, [this, on_found = std::move(on_found)](const Reply& reply) {
         control::ServerMessageDecoder decoder;
-        decoder.append(line);
+        decoder.append(reply.line);
         const auto message = decoder.next();
         const bool is_found = message && *message;
         if (is_found) known(std::get<control::Voters>(**message));
@@ -148,38 +148,40 @@ void Voting::send(const Requests::Send& send) {
     call(
         cluster_.host_at(to->host)->name(),
         std::string{voters::vote_protocol} + voters::encode(send.request),
-        [this, voter, number](const std::string& line) { on_line(voter, number, line); });
+        [this, voter, number](const Reply& reply) { on_reply(voter, number, reply); });
 }
 
-void Voting::on_line(const Nonce& voter, int call, const std::string& line) {
+void Voting::on_reply(const Nonce& voter, int call, const Reply& reply) {
     const auto newest = newest_calls_.find(voter);
     const bool is_newest = newest != newest_calls_.end() && newest->second == call;
     if (is_newest) newest_calls_.erase(newest);
-    if (auto answer = voters::message_of<voters::Answer>(line))
+    if (auto answer = voters::message_of<voters::Answer>(reply.line))
         requests_.post(Requests::Answered{voter, std::move(*answer)});
     else if (is_newest)
-        requests_.post(Requests::Unreached{voter});
+        requests_.post(Requests::Unreached{voter, reply.is_refused});
 }
 
-void Voting::call(const std::string& place, const std::string& line, OnLine on_line) {
+void Voting::call(const std::string& place, const std::string& line, OnReply on_reply) {
     struct Call {
-        OnLine on_line;
+        OnReply on_reply;
         std::shared_ptr<Link> link;
-        void end(const std::string& answer) {
+        void end(const Reply& reply) {
             if (const auto own = std::exchange(link, nullptr)) own->close(Link::client);
-            if (const auto done = std::exchange(on_line, nullptr)) done(answer);
+            if (const auto done = std::exchange(on_reply, nullptr)) done(reply);
         }
     };
-    const auto call = std::make_shared<Call>(Call{std::move(on_line), nullptr});
+    const auto call = std::make_shared<Call>(Call{std::move(on_reply), nullptr});
     auto& other = cluster_.host(place);
     const bool is_answered = cluster_.network().connects(place_, place);
     const bool is_refused = is_answered && other.voter() == nullptr;
-    world_.after(is_refused ? 1ms : limits::peer_answer_timeout, [call] { call->end({}); });
+    world_.after(is_refused ? 1ms : limits::peer_answer_timeout, [call, is_refused] {
+        call->end({{}, is_refused});
+    });
     if (!is_answered || is_refused) return;
     call->link = cluster_.network().connect(place_, place);
     call->link->attach(
         Link::client,
-        {[call](const std::string& bytes) { call->end(bytes); }, [call] { call->end({}); }});
+        {[call](const std::string& bytes) { call->end({bytes}); }, [call] { call->end({}); }});
     other.accept_peer(call->link);
     call->link->send(Link::client, line);
 }

@@ -50,6 +50,7 @@ public:
     void known(control::Voters voters);
     std::optional<control::Voters> known() const { return requests_.machine().known(); }
     std::optional<Nonce> shared_record() const { return requests_.machine().shared_record(); }
+    bool is_record_lost() const { return requests_.machine().is_lost(); }
     /// Whether it votes, as far as it knows.
     bool is_voter() const;
     /// The record of its own voter: a leader has stepped down after the end of the job.
@@ -72,13 +73,18 @@ public:
 
 private:
     using Requests = witness::VoterRequests;
-    using OnLine = std::function<void(const std::string& line)>;
+    struct Reply {
+        /// Empty: none came.
+        std::string line;
+        /// No process listens there.
+        bool is_refused = false;
+    };
+    using OnReply = std::function<void(const Reply& reply)>;
 
     void perform(Requests::Effect& effect);
     void send(const Requests::Send& send);
-    void on_line(const Nonce& voter, int call, const std::string& line);
-    /// The line that is answered; empty: none came.
-    void call(const std::string& place, const std::string& line, OnLine on_line);
+    void on_reply(const Nonce& voter, int call, const Reply& reply);
+    void call(const std::string& place, const std::string& line, OnReply on_reply);
     std::string answer(const std::string& line);
     voters::Answer vote(const voters::Request& request);
     void later(std::function<void()> action);

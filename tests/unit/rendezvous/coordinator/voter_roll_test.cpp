@@ -196,7 +196,7 @@ TEST_CASE("a node that is welcomed or comes back is notified of the voters") {
     CHECK(output(job) == notified("b", "1 a b c"));
 }
 
-TEST_CASE("until another node votes the job is lost with its server, and nodes are told so") {
+TEST_CASE("until another node votes the job is lost with its server, as a welcome says") {
     const auto welcome_of = [](Story& job, const std::string& node) {
         job.join(node);
         for (const auto& line : job.output())
