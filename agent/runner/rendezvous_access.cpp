@@ -301,13 +301,18 @@ bool RendezvousAccess::elects(Duration unanswered_for) {
     return !std::exchange(has_found_none_, false) || !is_record_lost_;
 }
 
-/// The agent is notified when the job is lost with this process, and when another one can follow.
-void RendezvousAccess::note_hosting() {
-    const bool is_hosting =
-        voters_ != nullptr && election_->is_leading() && !voters_->shared_record();
-    if (std::exchange(is_only_server_, is_hosting) == is_hosting) return;
-    boost::asio::post(
-        io_, [this, is_hosting] { hooks_.on_event(Agent::HostingChanged{is_hosting}); });
+/// Notifies the agent when it changes whether another server can follow.
+void RendezvousAccess::note_succession() {
+    if (voters_ == nullptr) return;
+    const bool can_others_follow = voters_->shared_record().has_value();
+    const bool is_hosting = election_->is_leading() && !can_others_follow;
+    if (std::exchange(can_others_follow_, can_others_follow) != can_others_follow)
+        boost::asio::post(io_, [this, can_others_follow] {
+            hooks_.on_event(Agent::SuccessionChanged{can_others_follow});
+        });
+    if (std::exchange(is_only_server_, is_hosting) != is_hosting)
+        boost::asio::post(
+            io_, [this, is_hosting] { hooks_.on_event(Agent::HostingChanged{is_hosting}); });
 }
 
 void RendezvousAccess::seek(int link, Duration unanswered_for) {
@@ -332,7 +337,7 @@ Election::Hooks RendezvousAccess::election_hooks() {
             is_successor_ = voters_ != nullptr && !elected.ends.empty();
             if (voters_ != nullptr && voters_->shared_record())
                 server_->voters_changed(config_.join.run_id, *voters_->known());
-            note_hosting();
+            note_succession();
             open_sought(own_server_);
             endpoint_claim_.start();
             boost::asio::post(io_, [this] { hooks_.on_elected(); });
@@ -343,7 +348,7 @@ Election::Hooks RendezvousAccess::election_hooks() {
         [this](std::uint64_t number) { server_->recorded(number); },
         [this](std::string reason) {
             server_->depose(std::move(reason));
-            note_hosting();
+            note_succession();
         },
         [this] { boost::asio::post(io_, [this] { hooks_.on_released(); }); }};
 }
@@ -404,13 +409,16 @@ void RendezvousAccess::begin_voting(std::string own_address) {
         VoterEngine::Place{config_.join.node.host, {std::move(own_address), peer_port}},
         peers_.random);
     engine->on_over([this] { hooks_.on_voters_released(); });
+    engine->on_accepted([this] { note_succession(); });
     voters_ = engine.get();
     election_ = std::make_unique<Election>(
         io_,
         Election::Engine{std::move(engine), "the voters", limits::voted_ttl, true},
         nonce.to_string(),
         election_hooks());
-    note_hosting();
+    // For this record the next welcome says whether others can follow.
+    can_others_follow_ = false;
+    note_succession();
 }
 
 /// The job's server leads by another record, about which this process has not voted.
@@ -440,6 +448,7 @@ void RendezvousAccess::know(const control::Voters& voters) {
     if (voters_ == nullptr) return;
     if (is_record_lost_) vote_about(voters.lineage);
     voters_->known(voters);
+    note_succession();
     // A server that leads has sent this message itself.
     if (server_ && !election_->is_leading()) server_->voters_changed(config_.join.run_id, voters);
 }
@@ -459,7 +468,7 @@ void RendezvousAccess::change_voters(const coordinator::ChangeVoters& change) {
                         return voter.address;
                     });
                 log::info("rendezvous.voters", {{"voters", voters}});
-                note_hosting();
+                note_succession();
                 return server_->voters_changed(change.run_id, std::move(*changed));
             }
             log::debug("rendezvous.voters_not_changed", {{"reason", changed.error().describe()}});

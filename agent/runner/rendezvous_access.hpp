@@ -112,7 +112,7 @@ private:
         Endpoint endpoint, client::CoordinatorClient::Hooks hooks);
     void seek(int link, Duration unanswered_for);
     bool elects(Duration unanswered_for);
-    void note_hosting();
+    void note_succession();
     Election::Hooks election_hooks();
     Result<Endpoint> open_candidate(const std::string& own_address);
     void open_sought(Endpoint leader);
@@ -136,7 +136,9 @@ private:
     /// election.
     VoterEngine* voters_ = nullptr;
     bool is_successor_ = false;
-    /// This node's server leads by the votes of this process alone.
+    /// As the agent was last notified: others than the leader vote; this node's server leads, and
+    /// no other votes.
+    bool can_others_follow_ = false;
     bool is_only_server_ = false;
     boost::asio::steady_timer voters_retry_;
     /// This node's server is at the endpoint of the command line.

@@ -149,6 +149,7 @@ voters::Answer VoterEngine::vote(const voters::Request& request) {
     const auto* const accept = std::get_if<voters::Accept>(&request);
     if (accept != nullptr && std::holds_alternative<voters::Accepted>(answer)) {
         known({accept->record.lineage, accept->ballot, accept->record.voters});
+        if (on_accepted_) later(on_accepted_);
         if (accept->record.is_over() && on_over_) later(on_over_);
     }
     return answer;

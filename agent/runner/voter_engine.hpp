@@ -77,6 +77,9 @@ public:
     /// inside a function of this class.
     void on_over(std::function<void()> call) { on_over_ = std::move(call); }
     bool is_over() const;
+    /// Called when this process's voter has accepted a record. Never from inside a function of this
+    /// class.
+    void on_accepted(std::function<void()> call) { on_accepted_ = std::move(call); }
     /// Whether the leadership was not renewed for its ttl, as far as this process's voter knows.
     bool misses_leader() const { return voter_.misses_leader(job_, driver_.now()); }
     /// Whether this process votes, as far as it knows.
@@ -107,6 +110,7 @@ private:
     std::map<int, OnAnswer> on_answers_;
     std::map<int, OnChanged> on_changes_;
     std::function<void()> on_over_;
+    std::function<void()> on_accepted_;
     int last_call_ = 0;
     /// By voter. The end of an earlier call says nothing about what was sent since.
     std::map<Nonce, int> newest_calls_;

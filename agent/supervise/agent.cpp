@@ -77,6 +77,7 @@ void dispatch(AgentStep& step, Agent::Event event) {
                 agent.stores.on_open_failed();
                 end_node(step, InternalError{std::move(failed.reason)});
             },
+            [&](Interface::SuccessionChanged changed) { notify_link(step, changed); },
             [&](Interface::HostingChanged changed) { agent.is_hosting = changed.is_hosting; },
             [&](Interface::LinkOpened& opened) { notify_link(step, std::move(opened)); },
             [&](Interface::LinkClosed& closed) { notify_link(step, std::move(closed)); },

@@ -44,6 +44,7 @@ struct AgentInterface {
     struct HostingChanged {
         bool is_hosting;
     };
+    using SuccessionChanged = ServerLink::SuccessionChanged;
     using LinkOpened = ServerLink::LinkOpened;
     using LinkClosed = ServerLink::LinkClosed;
     using ConnectRefused = ServerLink::ConnectRefused;
@@ -157,6 +158,7 @@ struct AgentInterface {
         StoreOpened,
         StoreFailed,
         HostingChanged,
+        SuccessionChanged,
         LinkOpened,
         LinkClosed,
         ConnectRefused,

@@ -131,7 +131,8 @@ void on_message(AgentStep& step, control::ServerMessage message) {
             [&](const control::Lost& lost) { on_lost(step, lost); },
             [&](const control::Resized& resized) { agent.resized = resized; },
             [&](control::Drained& drained) { agent.drained = std::move(drained); },
-            [&](control::Voters& voters) { notify_link(step, std::move(voters)); },
+            // For the voter of this process.
+            [](const control::Voters&) {},
             [&](control::Assignment& next) { on_assignment(step, std::move(next)); },
             [&](const control::Stop& stop) { on_stop(step, stop); },
             [&](control::Standby& standby) {

@@ -81,6 +81,7 @@ std::string describe(const Agent::Event& event) {
             [](A::HostingChanged e) {
                 return std::string{e.is_hosting ? "hosting began" : "hosting ended"};
             },
+            [](A::SuccessionChanged e) { return describe(ServerLink::Event{e}); },
             [](const A::LinkOpened& e) { return describe(ServerLink::Event{e}); },
             [](const A::LinkClosed& e) { return describe(ServerLink::Event{e}); },
             [](const A::ConnectRefused& e) { return describe(ServerLink::Event{e}); },

@@ -77,8 +77,8 @@ void ServerLink::handle(Event event, Instant now, std::vector<Effect>& out) {
             [&](control::Resumed) { on_resumed(now, out); },
             [&](control::Refused& refused) { on_refused(std::move(refused), now, out); },
             [&](const control::HeartbeatAck& ack) { on_heartbeat_ack(ack.seq, out); },
-            [&](const control::Voters& voters) {
-                if (membership_) membership_->welcome.hosted = voters.set.voters.size() < 2;
+            [&](SuccessionChanged changed) {
+                if (membership_) membership_->welcome.hosted = !changed.can_others_follow;
             },
             [&](WorkersStarted) { has_workers_ = true; },
             [&](WorkersEnded) { has_workers_ = false; },
@@ -375,6 +375,10 @@ std::string describe(const ServerLink::Event& event) {
             [](const L::ConnectRefused& e) { return "connect refused: " + e.reason; },
             [](const L::GreetingMade& e) {
                 return "greeting made " + control::describe(e.message);
+            },
+            [](L::SuccessionChanged e) {
+                return std::string{
+                    e.can_others_follow ? "others can follow" : "no other can follow"};
             },
             [](L::WorkersStarted) { return std::string{"workers started"}; },
             [](L::WorkersEnded) { return std::string{"workers ended"}; },

@@ -78,6 +78,11 @@ public:
     struct GreetingMade {
         control::AgentMessage message;
     };
+    /// Others than the server vote about the leader, or no longer: without them the job is lost
+    /// with its server, as `hosted` in a welcome says.
+    struct SuccessionChanged {
+        bool can_others_follow;
+    };
     /// Workers depend on the connection: attempts come close together.
     struct WorkersStarted {};
     struct WorkersEnded {};
@@ -100,7 +105,7 @@ public:
         control::Resumed,
         control::Refused,
         control::HeartbeatAck,
-        control::Voters,
+        SuccessionChanged,
         WorkersStarted,
         WorkersEnded,
         ReconnectRequested,
@@ -193,7 +198,7 @@ public:
 
     /// What the server has granted, and the send time of the last message that it answered.
     struct Membership {
-        /// `hosted` there: as the last message about the voters says.
+        /// `hosted` there: as of the last SuccessionChanged.
         control::Welcome welcome;
         Instant acknowledged_at;
 

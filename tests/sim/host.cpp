@@ -298,7 +298,10 @@ void Host::received(int number, const std::string& bytes) {
         if (const auto* result = std::get_if<control::JobResult>(&**message))
             cluster_.checkers().on_result({name_, run_id_, incarnation_, *result, world_.now()});
         if (const auto* voters = std::get_if<control::Voters>(&**message))
-            if (candidate_ && candidate_->voting) candidate_->voting->known(*voters);
+            if (candidate_ && candidate_->voting) {
+                candidate_->voting->known(*voters);
+                note_succession();
+            }
         agent_.post(Agent::Received{number, std::move(**message)});
     }
 }

@@ -197,7 +197,7 @@ private:
     void open_server();
     void seek(int link, bool is_first_try);
     bool may_campaign() const;
-    void note_hosting();
+    void note_succession();
     void ask_engine(const witness::LeaderLease::Ask& ask);
     control::AgentMessage with_record(control::AgentMessage message) const;
     void change_voters(std::uint64_t epoch, std::vector<control::VoterPlace> voters);
@@ -241,7 +241,8 @@ private:
         bool was_idle = true;
         /// Its server was elected by voters, after an end was recorded.
         bool is_successor = false;
-        /// Its server leads by the vote of its own process alone.
+        /// As the agent was last notified.
+        bool can_others_follow = false;
         bool is_only_server = false;
         bool has_left = false;
     };

@@ -32,6 +32,7 @@ void Host::become_candidate() {
     if (!votes) return;
     candidate_->voting = std::make_unique<Voting>(cluster_, name_, addr_, run_id_, nonce_);
     candidate_->voting->on_over([this] { depart(candidate_->departure.released()); });
+    candidate_->voting->on_accepted([this] { note_succession(); });
     if (name_ == cluster_.typed_endpoints().front()) candidate_->voting->create();
 }
 
@@ -96,7 +97,7 @@ void Host::perform(witness::LeaderLease::Effect& effect) {
                 own.is_successor = own.voting && !elected.ends.empty();
                 if (own.voting && own.voting->shared_record())
                     own.server->voters_changed(*own.voting->known());
-                note_hosting();
+                note_succession();
                 open_sought(this);
                 post_to_agent([this] { depart(candidate_->departure.elected()); });
             },
@@ -106,7 +107,7 @@ void Host::perform(witness::LeaderLease::Effect& effect) {
             [&](const Lease::Recorded& recorded) { own.server->recorded(recorded.number); },
             [&](const Lease::Deposed& deposed) {
                 own.server->depose(deposed.reason);
-                note_hosting();
+                note_succession();
             },
             [&](const Lease::NotFound& not_found) { fail_sought(not_found.reason); },
             [&](Lease::Released) { world_.after(0s, [this] { leave(); }); },
@@ -146,7 +147,7 @@ void Host::change_voters(std::uint64_t epoch, std::vector<control::VoterPlace> v
         {epoch, voters}, [this, epoch, voters](const Result<control::Voters>& changed) {
             if (changed) {
                 note("has " + std::to_string(changed->set.voters.size()) + " voters");
-                note_hosting();
+                note_succession();
                 return candidate_->server->voters_changed(*changed);
             }
             note("does not change the voters: " + changed.error().describe());
@@ -204,10 +205,15 @@ void Host::seek(int number, bool is_first_try) {
     own.lease.post(witness::LeaderLease::Sought{is_first_try});
 }
 
-void Host::note_hosting() {
+void Host::note_succession() {
     auto& own = *candidate_;
-    const bool is_hosting =
-        own.voting && own.lease.machine().is_leading() && !own.voting->shared_record();
+    if (!own.voting) return;
+    const bool can_others_follow = own.voting->shared_record().has_value();
+    const bool is_hosting = own.lease.machine().is_leading() && !can_others_follow;
+    if (std::exchange(own.can_others_follow, can_others_follow) != can_others_follow)
+        post_to_agent([this, can_others_follow] {
+            agent_.post(Agent::SuccessionChanged{can_others_follow});
+        });
     if (std::exchange(own.is_only_server, is_hosting) != is_hosting)
         post_to_agent([this, is_hosting] { agent_.post(Agent::HostingChanged{is_hosting}); });
 }

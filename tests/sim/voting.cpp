@@ -204,6 +204,7 @@ voters::Answer Voting::vote(const voters::Request& request) {
         cluster_.checkers().on_accepted(
             {run_id_, accept->voter, accept->ballot, accept->record, world_.now()});
         known({accept->record.lineage, accept->ballot, accept->record.voters});
+        if (on_accepted_) later(on_accepted_);
         if (accept->record.is_over() && on_over_) later(on_over_);
     }
     return answer;

@@ -58,6 +58,8 @@ public:
     bool misses_leader() const { return voter_.misses_leader(run_id_, world_.now()); }
     /// Called when its own voter has such a record.
     void on_over(std::function<void()> call) { on_over_ = std::move(call); }
+    /// Called when its own voter has accepted a record.
+    void on_accepted(std::function<void()> call) { on_accepted_ = std::move(call); }
     /// Asks another host's process which voters the job has. Real programs have no such request
     /// yet (Known limits in rendezvous/voters/README.md).
     void ask_for_voters(const std::string& host, OnFound on_found);
@@ -103,6 +105,7 @@ private:
     std::map<int, OnAnswer> on_answers_;
     std::map<int, OnChanged> on_changes_;
     std::function<void()> on_over_;
+    std::function<void()> on_accepted_;
     int last_call_ = 0;
     /// By voter. The end of an earlier call says nothing about what was sent since.
     std::map<Nonce, int> newest_calls_;

@@ -1360,6 +1360,7 @@ TEST_CASE("every event has an answer in every phase of an agent") {
         const int link = story.link;
         return std::vector<Agent::Event>{
             A::HostingChanged{true},
+            A::SuccessionChanged{true},
             A::LinkOpened{link + 1, "10.0.0.2:1"},
             A::LinkClosed{link, A::ConnectError::lost, "reset"},
             A::LinkClosed{link + 1, A::ConnectError::refused, "refused"},

@@ -212,21 +212,18 @@ TEST_CASE("only a server that a ddprun hosts is gone when nothing listens for a 
 TEST_CASE("while other nodes vote no server's loss is the job's, and then it is again") {
     Story story;
     story.admitted(a_welcome(true));
-    ctl::Voters voters;
-    voters.set.voters.resize(3);
-    story.is(voters);
+    story.is(L::SuccessionChanged{true});
     story.is(L::LinkClosed{1, ConnectError::lost, "reset"});
     CHECK(story.link.times_out_at() == Instant{} + 600s);
     story.is_turned_away(ConnectError::refused, 900ms);
     story.is_turned_away(ConnectError::refused, 400ms);
     CHECK(story.asked_for<L::ServerGone>().empty());
 
-    voters.set.voters.resize(1);
-    story.is(voters);
+    story.is(L::SuccessionChanged{false});
     CHECK(story.link.times_out_at() == Instant{} + 24s);
     // Before there is a server nothing is kept.
     Story fresh;
-    fresh.is(voters);
+    fresh.is(L::SuccessionChanged{false});
     CHECK(fresh.asked().empty());
 }
 

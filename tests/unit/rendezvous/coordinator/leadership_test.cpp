@@ -408,6 +408,27 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("the job of a new leader knows the voters that have elected it") {
+    const auto record = *Nonce::parse(std::string(32, 'd'));
+    const control::VoterPlace voter{"10.0.0.1:9", record};
+    const control::VoterPlace other{"10.0.0.2:9", *Nonce::parse(std::string(32, 'e'))};
+    const auto is_hosted = [&](const Nonce& lineage, bool is_recovered) {
+        Server server;
+        server.coordinator = Coordinator{{"none", true, limits::max_nodes_per_tenant, voter}};
+        server.handle(
+            Coordinator::VotersChanged{"none", {lineage, {7, record}, {2, {voter, other}, {}}}},
+            begin);
+        server.handle(Coordinator::Led{1, begin + 10min, false, {}, "a:1", record}, begin);
+        if (is_recovered) server.say(resume_of('a', 1), begin);
+        server.say(join_of('b'), begin);
+        REQUIRE(server.sent<control::Welcome>());
+        return server.sent<control::Welcome>()->hosted;
+    };
+    CHECK_FALSE(is_hosted(record, false));
+    CHECK_FALSE(is_hosted(record, true));
+    CHECK(is_hosted(*Nonce::parse(std::string(32, 'f')), false));
+}
+
 TEST_CASE("a server that has just begun a job turns nodes away that know another record of it") {
     const auto own = *Nonce::parse(std::string(32, 'd'));
     const auto other = *Nonce::parse(std::string(32, 'e'));
