@@ -43,8 +43,8 @@ public:
     struct VoteReply {
         /// Without its line feed; empty: none came.
         std::string line;
-        /// Nothing listens on the port: the voter's process has ended, since it listens as long as
-        /// it runs.
+        /// Nothing listens on the port, unless a firewall pretends so: the voter's process has
+        /// ended, since it listens as long as it runs.
         bool is_refused = false;
     };
     using OnVote = std::function<void(const VoteReply& reply)>;

@@ -235,6 +235,7 @@ std::optional<Failure> RendezvousAccess::host_at(
                 is_expected ? log::Level::debug : log::Level::warning,
                 "rendezvous.stepped_down",
                 {{"reason", stepped_down.reason}});
+            note_succession();
             if (stepped_down.claimed) return follow(*stepped_down.claimed);
             // If a job has begun meanwhile, its keys are still needed.
             if (leaving_) return election_->leave(*leaving_ && stepped_down.is_idle);
@@ -327,6 +328,9 @@ Election::Hooks RendezvousAccess::election_hooks() {
         [this](std::string reason) { fail_sought(std::move(reason)); },
         [this](const std::string& own_address) { return open_candidate(own_address); },
         [this](const witness::LeaderLease::Elected& elected) {
+            // Before it welcomes a node.
+            if (voters_ != nullptr && voters_->shared_record())
+                server_->voters_changed(config_.join.run_id, *voters_->known());
             server_->lead(
                 {elected.epoch,
                  elected.until,
@@ -335,8 +339,6 @@ Election::Hooks RendezvousAccess::election_hooks() {
                  election_->own_endpoint(),
                  voters_ != nullptr ? std::optional{voters_->known()->lineage} : std::nullopt});
             is_successor_ = voters_ != nullptr && !elected.ends.empty();
-            if (voters_ != nullptr && voters_->shared_record())
-                server_->voters_changed(config_.join.run_id, *voters_->known());
             note_succession();
             open_sought(own_server_);
             endpoint_claim_.start();
@@ -401,6 +403,7 @@ void RendezvousAccess::begin_voting(std::string own_address) {
     const auto [nonce, peer_port] = peers_.own_voter();
     // Its engine serves this process's votes until it is destroyed.
     election_.reset();
+    voters_retry_.cancel();
     auto engine = std::make_unique<VoterEngine>(
         io_,
         peers_.calls,
@@ -558,6 +561,7 @@ void RendezvousAccess::close(int link) {
 
 void RendezvousAccess::interrupt_server(
     int signal, std::string reason, std::optional<Duration> grace) {
+    is_interrupted_ = true;
     if (server_) server_->interrupt(signal, std::move(reason), grace);
 }
 

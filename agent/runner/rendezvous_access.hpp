@@ -89,6 +89,8 @@ public:
     /// Call when this node's part is over: releases an elected server here. Another server may
     /// follow, unless the job is over.
     void release(bool is_job_over);
+    /// The job ends for all nodes with this one: its server was interrupted.
+    bool is_interrupted() const { return is_interrupted_; }
     void interrupt_server(int signal, std::string reason, std::optional<Duration> grace);
     /// `on_server_idle` follows if the server has no agent and no job.
     void ask_if_server_is_idle();
@@ -140,6 +142,7 @@ private:
     /// no other votes.
     bool can_others_follow_ = false;
     bool is_only_server_ = false;
+    bool is_interrupted_ = false;
     boost::asio::steady_timer voters_retry_;
     /// This node's server is at the endpoint of the command line.
     bool serves_endpoint_ = false;

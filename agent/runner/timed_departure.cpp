@@ -20,10 +20,11 @@ TimedDeparture::TimedDeparture(
       watch_(io) {}
 
 void TimedDeparture::begin(bool is_job_over) {
-    is_job_over_ = is_job_over;
+    // Others may still need the server for the result of an interruption.
+    is_job_over_ = is_job_over || rendezvous_.is_interrupted();
     perform(departure_.finished(
         {rendezvous_.is_hosting(),
-         is_job_over,
+         is_job_over_,
          rendezvous_.is_needed_as_voter(),
          rendezvous_.is_successor()}));
 }

@@ -90,8 +90,9 @@ void begin_round(AgentStep& step, control::Assignment next) {
             assignment.round, {assignment.master_addr, assignment.master_port}});
     agent.fence.enter_round(assignment);
     // The number of reachable neighbours must be reported before any node is silent. A hosting node
-    // needs no probe: when this process stops, the server that judges it stops too.
-    if (agent.fence.has_lease() && !agent.is_hosting) probe_neighbours(step);
+    // needs no probe where no server is elected: the one that judges it stops with this process.
+    const bool needs_probe = !agent.is_hosting || agent.config.rendezvous.election;
+    if (agent.fence.has_lease() && needs_probe) probe_neighbours(step);
 }
 
 void begin_round_without_workers(AgentStep& step, control::Assignment next) {

@@ -143,8 +143,8 @@ std::string next_step_after_loss(bool was_hosted, const AgentConfig& config) {
         return "start the job again; another node can serve once nodes of three hosts are in a "
                "round (docs/which-rendezvous.md)";
     return "start the job again; it survives the loss of " + endpoint.host +
-           " if it has at least 3 nodes, MIN of --nnodes is more than half of MAX, and "
-           "--rdzv-standby is not off, or with etcd (docs/which-rendezvous.md)";
+           " with --rdzv-standby=auto, the default, if it has at least 3 nodes and MIN of --nnodes "
+           "is more than half of MAX, and with etcd (docs/which-rendezvous.md)";
 }
 
 }  // namespace ddprun::agent

@@ -107,6 +107,14 @@ std::optional<control::Refused> objection_to_join(JobStep& step, const control::
         return control::Refused{
             "job '" + job.identity.run_id + "': " + why + "; all nodes must be started alike",
             std::nullopt};
+    // A node that could vote takes part as any other where the server has no use for it.
+    if (job.identity.voter && join.settings.failover != control::Failover::nodes)
+        return control::Refused{
+            "job '" + job.identity.run_id + "': --rdzv-standby is off, or without effect, on " +
+                join.node.host +
+                " and auto on the node that serves; all nodes must be started "
+                "alike",
+            std::nullopt};
     return objection_to_place(step, join);
 }
 

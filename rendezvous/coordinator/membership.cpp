@@ -306,15 +306,6 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
             "--on-hang",
             std::string{control::name_of(ours.on_hang)},
             std::string{control::name_of(theirs.on_hang)});
-    // A node that could vote takes part as any other where the server's node has no use for it: its
-    // endpoint may be the machine's own name for itself.
-    if (ours.failover == control::Failover::nodes && theirs.failover != ours.failover) {
-        const auto effect = [](control::Failover failover) {
-            return std::string{
-                failover == control::Failover::nodes ? "auto" : "off, or without effect,"};
-        };
-        return differs("--rdzv-standby", effect(ours.failover), effect(theirs.failover));
-    }
     if (ours.max_losses != theirs.max_losses)
         return differs(
             "--max-losses", std::to_string(ours.max_losses), std::to_string(theirs.max_losses));

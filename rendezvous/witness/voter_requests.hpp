@@ -72,7 +72,7 @@ public:
     };
     struct Unreached {
         Nonce voter;
-        /// Its process has ended, so it will never answer.
+        /// The connection was refused: its process has ended, and will never answer.
         bool has_ended = false;
     };
     struct DeadlinePassed {};

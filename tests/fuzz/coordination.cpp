@@ -283,6 +283,7 @@ private:
         join.max_restarts = 2;
         join.settings.max_losses = 3;
         join.settings.is_static = odd == 17;
+        join.settings.failover = control::Failover::nodes;
         join.settings.restart.refill_after = 60s;
         join.settings.restart.shortest_delay = 1s;
         join.settings.restart.longest_delay = 4s;

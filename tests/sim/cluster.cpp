@@ -42,6 +42,7 @@ Host& Cluster::start(const std::string& name, const std::string& run_id) {
             agent::ElectionPlan{agent::EtcdPlan{{{"etcd", 2379}}, "/ddprun"}};
     config.join.nodes = options_.nodes;
     config.join.settings = options_.settings;
+    if (options_.engine == Engine::voters) config.join.settings.failover = control::Failover::nodes;
     config.join.max_restarts = options_.restarts;
     config.join.node.host = name;
     config.worker.nproc = options_.workers;

@@ -182,6 +182,7 @@ void Host::perform(Agent::Effect& effect) {
             },
             [&](const Agent::InterruptServer& e) {
                 auto& server = candidate_ ? *own_server() : cluster_.server();
+                if (candidate_) candidate_->is_interrupted = true;
                 server.interrupt(e.signal, e.reason, e.grace);
             },
             [&](const Agent::NoteStandby& e) { note("stands by: " + e.reason); },

@@ -204,6 +204,7 @@ private:
     void find_voters(std::size_t at);
     void open_sought(Host* leader);
     void fail_sought(const std::string& reason);
+    bool is_job_over() const;
     agent::Departure::Facts departure_facts() const;
     void depart(agent::Departure::Step step);
     void watch_leader();
@@ -244,6 +245,7 @@ private:
         /// As the agent was last notified.
         bool can_others_follow = false;
         bool is_only_server = false;
+        bool is_interrupted = false;
         bool has_left = false;
     };
 

@@ -87,6 +87,8 @@ void Host::perform(witness::LeaderLease::Effect& effect) {
                 note("leads in epoch " + std::to_string(elected.epoch));
                 cluster_.checkers().on_elected(
                     {name_, run_id_, elected.epoch, cluster_.etcd().erased_count()});
+                if (own.voting && own.voting->shared_record())
+                    own.server->voters_changed(*own.voting->known());
                 own.server->lead(
                     {elected.epoch,
                      elected.until,
@@ -95,8 +97,6 @@ void Host::perform(witness::LeaderLease::Effect& effect) {
                      addr_,
                      own.voting ? std::optional{own.voting->known()->lineage} : std::nullopt});
                 own.is_successor = own.voting && !elected.ends.empty();
-                if (own.voting && own.voting->shared_record())
-                    own.server->voters_changed(*own.voting->known());
                 note_succession();
                 open_sought(this);
                 post_to_agent([this] { depart(candidate_->departure.elected()); });
@@ -174,6 +174,7 @@ void Host::open_server() {
         note("leads no more: " + down.reason);
         post_to_agent([this, down] {
             auto& own = *candidate_;
+            note_succession();
             if (own.leaving)
                 own.lease.post(witness::LeaderLease::Left{*own.leaving && down.is_idle});
             else
@@ -248,11 +249,16 @@ void Host::fail_sought(const std::string& reason) {
 
 // ---- the end of the process ---------------------------------------------------------------------
 
+/// Also if it has interrupted its server: others may still need that for the result.
+bool Host::is_job_over() const {
+    return agent::is_over(*report_) || candidate_->is_interrupted;
+}
+
 agent::Departure::Facts Host::departure_facts() const {
     const auto& own = *candidate_;
     const bool votes = own.voting && own.voting->is_voter() && !own.voting->is_over();
     const bool is_hosting = own.lease.machine().is_leading();
-    return {is_hosting, agent::is_over(*report_), votes, own.is_successor && is_hosting};
+    return {is_hosting, is_job_over(), votes, own.is_successor && is_hosting};
 }
 
 void Host::depart(agent::Departure::Step step) {
@@ -272,7 +278,7 @@ void Host::depart(agent::Departure::Step step) {
                     depart(candidate_->departure.waited());
             });
         case Step::release_server: {
-            const bool is_over = agent::is_over(*report_);
+            const bool is_over = is_job_over();
             if (own.lease.machine().is_leading()) {
                 // First the server, then its key.
                 own.leaving = is_over;

@@ -267,8 +267,7 @@ TEST_CASE("standby: of two nodes the one that is left says what would have saved
     CHECK(contains(
         report,
         "survives the loss of " + job.hosts[0].address +
-            " if it has at least 3 nodes, MIN of "
-            "--nnodes is more than half of MAX, and --rdzv-standby is not off, or with etcd"));
+            " with --rdzv-standby=auto, the default, if it has at least 3 nodes"));
     CHECK(no_descendants_left());
 }
 
@@ -281,7 +280,8 @@ TEST_CASE("standby: while nodes of two hosts are there the job ends with the one
         "--rdzv-conf=keep_alive_interval=60,keep_alive_max_attempt=5,last_call_timeout=1"};
     std::vector<Running> nodes;
     for (int i = 0; i < 2; ++i)
-        nodes.push_back(job.start_node(dir, options, until_go(dir)));
+        nodes.push_back(
+            job.start_node(dir, options, "trap 'sleep 1; exit 1' INT TERM\n" + until_go(dir)));
     for (auto& node : nodes)
         node.wait_for_line("up 2 in 0");
 
@@ -291,6 +291,15 @@ TEST_CASE("standby: while nodes of two hosts are there the job ends with the one
         const auto report = std::regex_replace(nodes[1].err(), std::regex{"\\n +"}, " ");
         CAPTURE(report);
         CHECK(contains(report, "another node can serve once nodes of three hosts are in a round"));
+    }
+    SUBCASE("it gets SIGINT three times, and so ends before the other one's workers") {
+        nodes[0].signal(SIGINT);
+        nodes[0].wait_for_line("job.interrupted");
+        nodes[0].signal(SIGINT);
+        nodes[0].wait_for_line("worker.exited");
+        nodes[0].signal(SIGINT);
+        for (auto& node : nodes)
+            CHECK(node.wait_for_code() == 128 + SIGINT);
     }
     SUBCASE("it gets SIGTERM") {
         nodes[0].signal(SIGTERM);

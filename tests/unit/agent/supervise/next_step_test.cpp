@@ -105,8 +105,8 @@ TEST_CASE("when the server is lost the next step is what would have saved the jo
     config.join.nodes = {2, 2, 0};
     CHECK(
         next_step_after_loss(true, config) ==
-        "start the job again; it survives the loss of node1 if it has at least 3 nodes, MIN of "
-        "--nnodes is more than half of MAX, and --rdzv-standby is not off, or with etcd "
+        "start the job again; it survives the loss of node1 with --rdzv-standby=auto, the default, "
+        "if it has at least 3 nodes and MIN of --nnodes is more than half of MAX, and with etcd "
         "(docs/which-rendezvous.md)");
     auto voted = config;
     voted.rendezvous.election = ElectionPlan{VotersPlan{}};

@@ -63,6 +63,7 @@ control::Join join_of(char node, std::uint64_t epoch = 0) {
     join.nodes = {2, 2, 0};
     join.store_port = 20'000;
     join.settings.lease = 30s;
+    join.settings.failover = control::Failover::nodes;
     join.epoch = epoch;
     return join;
 }

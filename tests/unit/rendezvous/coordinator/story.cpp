@@ -158,6 +158,7 @@ control::Join Story::join_of(const std::string& node, const Tweak& tweak) const 
     join.socket_addr = place_of(node).peer_addr + ":5000";
     join.store_port = static_cast<std::uint16_t>(20'000 + node.back());
     join.peer_port = 7;
+    if (options_.voter) join.settings.failover = control::Failover::nodes;
     if (tweak) tweak(join);
     return join;
 }
