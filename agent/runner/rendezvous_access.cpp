@@ -305,15 +305,11 @@ bool RendezvousAccess::elects(Duration unanswered_for) {
 /// Notifies the agent when it changes whether another server can follow.
 void RendezvousAccess::note_succession() {
     if (voters_ == nullptr) return;
-    const bool can_others_follow = voters_->shared_record().has_value();
-    const bool is_hosting = election_->is_leading() && !can_others_follow;
-    if (std::exchange(can_others_follow_, can_others_follow) != can_others_follow)
-        boost::asio::post(io_, [this, can_others_follow] {
-            hooks_.on_event(Agent::SuccessionChanged{can_others_follow});
-        });
-    if (std::exchange(is_only_server_, is_hosting) != is_hosting)
+    auto events =
+        succession_.update({election_->is_leading(), voters_->shared_record().has_value()});
+    for (auto& event : events)
         boost::asio::post(
-            io_, [this, is_hosting] { hooks_.on_event(Agent::HostingChanged{is_hosting}); });
+            io_, [this, event = std::move(event)]() mutable { hooks_.on_event(std::move(event)); });
 }
 
 void RendezvousAccess::seek(int link, Duration unanswered_for) {
@@ -419,8 +415,7 @@ void RendezvousAccess::begin_voting(std::string own_address) {
         Election::Engine{std::move(engine), "the voters", limits::voted_ttl, true},
         nonce.to_string(),
         election_hooks());
-    // For this record the next welcome says whether others can follow.
-    can_others_follow_ = false;
+    succession_.begin_record();
     note_succession();
 }
 
@@ -545,7 +540,8 @@ void RendezvousAccess::send(int link, control::AgentMessage message) {
     if (const auto* join = std::get_if<control::Join>(&message); join != nullptr && voters_)
         voters_->answer_as(join->node.nonce);
     if (auto* greeting = control::greeting_in(message); greeting != nullptr && voters_)
-        greeting->record = voters_->shared_record() ? voters_->shared_record() : lost_record_;
+        if (greeting->record = voters_->shared_record(); !greeting->record)
+            greeting->record = lost_record_;
     const auto found = links_.find(link);
     if (found != links_.end() && found->second) found->second->send(std::move(message));
 }

@@ -7,6 +7,7 @@
 #include "agent/runner/peer_calls.hpp"
 #include "agent/runner/voter_engine.hpp"
 #include "agent/supervise/agent.hpp"
+#include "agent/supervise/succession.hpp"
 #include "rendezvous/base/random.hpp"
 #include "rendezvous/client/coordinator_client.hpp"
 #include "rendezvous/server/placement.hpp"
@@ -138,10 +139,7 @@ private:
     /// election.
     VoterEngine* voters_ = nullptr;
     bool is_successor_ = false;
-    /// As the agent was last notified: others than the leader vote; this node's server leads, and
-    /// no other votes.
-    bool can_others_follow_ = false;
-    bool is_only_server_ = false;
+    Succession succession_;
     bool is_interrupted_ = false;
     boost::asio::steady_timer voters_retry_;
     /// This node's server is at the endpoint of the command line.

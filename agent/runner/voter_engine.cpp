@@ -115,7 +115,7 @@ void VoterEngine::send(const Requests::Send& send) {
     const auto voter = send.to.nonce;
     if (voter_.is_own(voter)) return driver_.post(Requests::Answered{voter, vote(send.request)});
     const auto to = parse_endpoint(send.to.address, 0);
-    if (!to) return driver_.post(Requests::Unreached{voter, false});
+    if (!to) return driver_.post(Requests::Unreached{voter});
     const auto call = newest_calls_[voter] = ++last_call_;
     calls_.ask_voter(
         *to,

@@ -97,23 +97,25 @@ std::optional<control::Refused> objection_to_place(JobStep& step, const control:
     return std::nullopt;
 }
 
+/// Why the node was started otherwise than the job's; empty: it was not.
+std::string objection_to_terms(const JobData& job, const control::Join& join) {
+    if (auto why = disagreement(job.terms, join); !why.empty()) return why;
+    // A node that could vote takes part as any other where the server has no use for it.
+    if (job.identity.voter && join.settings.failover != control::Failover::nodes)
+        return "--rdzv-standby is off, or without effect, on " + join.node.host +
+               " and auto on the node that serves";
+    return {};
+}
+
 std::optional<control::Refused> objection_to_join(JobStep& step, const control::Join& join) {
     auto& job = step.job;
     if (job.causes.cancel || job.is<Over>())
         return control::Refused{
             "job '" + job.identity.run_id + "' is ending: " + job.history.said.reason,
             retry_while_ending};
-    if (const auto why = disagreement(job.terms, join); !why.empty())
+    if (const auto why = objection_to_terms(job, join); !why.empty())
         return control::Refused{
             "job '" + job.identity.run_id + "': " + why + "; all nodes must be started alike",
-            std::nullopt};
-    // A node that could vote takes part as any other where the server has no use for it.
-    if (job.identity.voter && join.settings.failover != control::Failover::nodes)
-        return control::Refused{
-            "job '" + job.identity.run_id + "': --rdzv-standby is off, or without effect, on " +
-                join.node.host +
-                " and auto on the node that serves; all nodes must be started "
-                "alike",
             std::nullopt};
     return objection_to_place(step, join);
 }

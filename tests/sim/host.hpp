@@ -3,6 +3,7 @@
 
 #include "agent/supervise/agent.hpp"
 #include "agent/supervise/departure.hpp"
+#include "agent/supervise/succession.hpp"
 #include "rendezvous/client/client_session.hpp"
 #include "rendezvous/control/codec.hpp"
 #include "rendezvous/store/store.hpp"
@@ -242,9 +243,7 @@ private:
         bool was_idle = true;
         /// Its server was elected by voters, after an end was recorded.
         bool is_successor = false;
-        /// As the agent was last notified.
-        bool can_others_follow = false;
-        bool is_only_server = false;
+        agent::Succession succession;
         bool is_interrupted = false;
         bool has_left = false;
     };

@@ -209,14 +209,10 @@ void Host::seek(int number, bool is_first_try) {
 void Host::note_succession() {
     auto& own = *candidate_;
     if (!own.voting) return;
-    const bool can_others_follow = own.voting->shared_record().has_value();
-    const bool is_hosting = own.lease.machine().is_leading() && !can_others_follow;
-    if (std::exchange(own.can_others_follow, can_others_follow) != can_others_follow)
-        post_to_agent([this, can_others_follow] {
-            agent_.post(Agent::SuccessionChanged{can_others_follow});
-        });
-    if (std::exchange(own.is_only_server, is_hosting) != is_hosting)
-        post_to_agent([this, is_hosting] { agent_.post(Agent::HostingChanged{is_hosting}); });
+    auto events = own.succession.update(
+        {own.lease.machine().is_leading(), own.voting->shared_record().has_value()});
+    for (auto& event : events)
+        post_to_agent([this, event = std::move(event)] { agent_.post(event); });
 }
 
 /// Asks the hosts at the typed endpoints, one after the other, which voters the job has.

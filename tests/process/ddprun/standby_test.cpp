@@ -77,6 +77,21 @@ void kill_node(const Running& node) {
     ::kill(agent, SIGKILL);
 }
 
+/// Kills these nodes, and starts each of them again on its host: they come last.
+void restart(
+    const TempDir& dir,
+    const ThreeHosts& job,
+    std::vector<Running>& nodes,
+    const std::vector<std::size_t>& killed,
+    const Words& options) {
+    for (const auto i : killed) {
+        kill_node(nodes[i]);
+        nodes[i].wait_for_exit();
+    }
+    for (const auto i : killed)
+        nodes.push_back(job.start_on(job.hosts[i], dir, options, until_go(dir)));
+}
+
 void let_end(const TempDir& dir, std::vector<Running>& nodes, std::size_t first = 0) {
     dir.write("go", "");
     for (auto i = first; i < nodes.size(); ++i) {
@@ -169,12 +184,7 @@ TEST_CASE(
     const auto options = short_lease + Words{"--insecure", "--nnodes=3", "--shutdown-timeout=1"};
     auto nodes = start_voters(dir, job, options);
 
-    for (int i : {0, 1}) {
-        kill_node(nodes[i]);
-        nodes[i].wait_for_exit();
-    }
-    for (int i : {0, 1})
-        nodes.push_back(job.start_on(job.hosts[i], dir, options, until_go(dir)));
+    restart(dir, job, nodes, {0, 1}, options);
 
     nodes[2].wait_for_line("rendezvous.record_replaced", seconds{60});
     // It votes about the other record, as the new nodes do.
@@ -193,12 +203,7 @@ TEST_CASE(
     const auto options = short_lease + Words{"--insecure", "--shutdown-timeout=1"};
     auto nodes = start_voters(dir, job, options);
 
-    for (int i : {1, 2}) {
-        kill_node(nodes[i]);
-        nodes[i].wait_for_exit();
-    }
-    for (int i : {1, 2})
-        nodes.push_back(job.start_on(job.hosts[i], dir, options, until_go(dir)));
+    restart(dir, job, nodes, {1, 2}, options);
 
     // It knows that no other leader can follow, since nothing listens on the ports of the others.
     // The new nodes may have joined before its leadership was over.
@@ -278,14 +283,17 @@ TEST_CASE("standby: while nodes of two hosts are there the job ends with the one
     const Words options{
         "--insecure",
         "--rdzv-conf=keep_alive_interval=60,keep_alive_max_attempt=5,last_call_timeout=1"};
+    // A worker that is to stop waits for the file `end`.
+    const auto script = "trap 'while [ ! -e " + dir.path().string() +
+                        "/end ]; do sleep 0.1; done; exit 1' INT TERM\n" + until_go(dir);
     std::vector<Running> nodes;
     for (int i = 0; i < 2; ++i)
-        nodes.push_back(
-            job.start_node(dir, options, "trap 'sleep 1; exit 1' INT TERM\n" + until_go(dir)));
+        nodes.push_back(job.start_node(dir, options, script));
     for (auto& node : nodes)
         node.wait_for_line("up 2 in 0");
 
     SUBCASE("it is killed") {
+        dir.write("end", "");
         kill_node(nodes[0]);
         CHECK(nodes[1].wait_for_code() == 81);
         const auto report = std::regex_replace(nodes[1].err(), std::regex{"\\n +"}, " ");
@@ -298,10 +306,13 @@ TEST_CASE("standby: while nodes of two hosts are there the job ends with the one
         nodes[0].signal(SIGINT);
         nodes[0].wait_for_line("worker.exited");
         nodes[0].signal(SIGINT);
+        nodes[0].wait_for_line("agent.effect is=\"?finish");
+        dir.write("end", "");
         for (auto& node : nodes)
             CHECK(node.wait_for_code() == 128 + SIGINT);
     }
     SUBCASE("it gets SIGTERM") {
+        dir.write("end", "");
         nodes[0].signal(SIGTERM);
         for (auto& node : nodes)
             CHECK(node.wait_for_code() == 128 + SIGTERM);

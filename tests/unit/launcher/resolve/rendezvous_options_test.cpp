@@ -234,7 +234,7 @@ TEST_CASE("with a Lease of Kubernetes no node serves by its place or address") {
     }
 }
 
-TEST_CASE("nodes elect another server only where they are asked to, and a majority can be left") {
+TEST_CASE("nodes elect another server by default, where a majority can be left") {
     struct Row {
         Words words;
         /// Whether they do; else the origin.
