@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/plan/output_plan.hpp"
+#include "agent/plan/places.hpp"
 #include "agent/plan/worker_env.hpp"
 #include "agent/report/report_plan.hpp"
 #include "rendezvous/base/endpoint.hpp"
@@ -30,7 +31,11 @@ struct EtcdPlan {
 };
 
 /// The job's own nodes keep the record. The first leader is placed as without an election.
-struct VotersPlan {};
+struct VotersPlan {
+    /// The endpoints of the command line after the first one: there too nodes that start find the
+    /// job.
+    std::vector<Endpoint> more_places = {};
+};
 
 /// The election of the server among the nodes (--rdzv-backend=etcd or k8s, --rdzv-standby).
 struct ElectionPlan {
@@ -66,6 +71,15 @@ struct RendezvousPlan {
     std::optional<ElectionPlan> election = std::nullopt;
 
     bool has_voters() const { return election && election->has_voters(); }
+    /// Where nodes of the job serve or are to be found: `endpoint`, and with voters more places.
+    std::vector<Endpoint> places() const {
+        std::vector<Endpoint> all{endpoint};
+        if (const auto* voters = election ? std::get_if<VotersPlan>(&election->engine) : nullptr)
+            all.insert(all.end(), voters->more_places.begin(), voters->more_places.end());
+        return all;
+    }
+    /// As on the command line: "node1:29400,node2:29400".
+    std::string typed_endpoint() const { return describe(places()); }
     /// Servers are never placed: an engine outside of the job is at `endpoint`.
     bool has_outside_engine() const { return election && !election->has_voters(); }
 };

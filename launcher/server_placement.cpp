@@ -36,6 +36,22 @@ std::vector<std::string> resolve_now(const std::string& host) {
     return addresses;
 }
 
+/// What is decided for one place alone is decided for the first one.
+server::PlacementFacts facts_of(
+    const JobSpec& spec, const SystemInfo& system, const Endpoint& endpoint) {
+    server::PlacementFacts facts;
+    facts.endpoint = endpoint;
+    facts.max_nodes = spec.nodes.value.max;
+    facts.resolved = resolve_now(endpoint.host);
+    for (const auto& entry : system.interfaces)
+        facts.own.push_back(entry.address);
+    if (endpoint != spec.endpoint.value) return facts;
+    facts.is_static = spec.is_static.value;
+    facts.is_host = spec.is_host.value;
+    facts.node_rank = spec.node_rank.value;
+    return facts;
+}
+
 }  // namespace
 
 std::string server_placement(const JobSpec& spec, const SystemInfo& system) {
@@ -44,16 +60,7 @@ std::string server_placement(const JobSpec& spec, const SystemInfo& system) {
         return std::string{"no node is special: the one whose server holds the job's "} +
                agent::by_engine(*election, "key in etcd", "Lease in Kubernetes") +
                " serves, and when it is gone another one follows";
-    server::PlacementFacts facts;
-    facts.endpoint = spec.endpoint.value;
-    facts.is_static = spec.is_static.value;
-    facts.is_host = spec.is_host.value;
-    facts.max_nodes = spec.nodes.value.max;
-    facts.node_rank = spec.node_rank.value;
-    facts.resolved = resolve_now(spec.endpoint.value.host);
-    for (const auto& entry : system.interfaces)
-        facts.own.push_back(entry.address);
-    const auto decision = server::decide(facts);
+    const auto decision = server::decide(facts_of(spec, system, spec.endpoint.value));
     auto text = std::visit(
         Overloaded{
             [](const server::Listen& listen) { return "this node serves: " + listen.reason; },
@@ -61,6 +68,11 @@ std::string server_placement(const JobSpec& spec, const SystemInfo& system) {
             [](const server::Refuse& refuse) { return "this cannot work: " + refuse.reason; }},
         decision);
     if (election) text += "; when it is gone the nodes of the round elect another one";
+    for (const auto& endpoint : spec.more_endpoints) {
+        const auto more = server::decide(facts_of(spec, system, endpoint));
+        if (std::holds_alternative<server::Listen>(more))
+            text += "; nodes that start find the job here too, at " + endpoint.to_string();
+    }
     return text;
 }
 

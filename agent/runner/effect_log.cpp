@@ -17,7 +17,7 @@ void log_effect(const Agent::Effect& effect, const AgentConfig& config) {
             [&](const Agent::NoteWaiting& e) {
                 log::warning(
                     "rendezvous.waited",
-                    {{"endpoint", config.rendezvous.endpoint.to_string()},
+                    {{"endpoint", config.rendezvous.typed_endpoint()},
                      {"problem", describe(e.error)},
                      {"waited_s", static_cast<int>(in_seconds(e.waited))},
                      {"timeout_s",

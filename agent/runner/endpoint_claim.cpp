@@ -13,22 +13,33 @@ EndpointClaim::EndpointClaim(boost::asio::io_context& io, Connect connect, Find 
       connect_(std::move(connect)),
       find_(std::move(find)) {}
 
-void EndpointClaim::start() {
-    if (!find_()) return client_.reset();
+void EndpointClaim::start(std::vector<Endpoint> places) {
+    places_ = std::move(places);
+    send();
+}
+
+void EndpointClaim::send() {
+    clients_.clear();
+    if (places_.empty() || !find_()) return;
+    for (const auto& place : places_)
+        clients_.push_back(connect_(place, hooks_for(clients_.size())));
+    again_.expires_after(limits::claim_interval);
+    again_.async_wait([this](const error_code& ec) {
+        if (!ec) send();
+    });
+}
+
+/// Most often no process is there, and what it answers does not matter.
+client::CoordinatorClient::Hooks EndpointClaim::hooks_for(std::size_t index) {
     client::CoordinatorClient::Hooks hooks;
-    hooks.on_opened = [this](const client::CoordinatorClient::Opened& opened) {
+    hooks.on_opened = [this, index](const client::CoordinatorClient::Opened& opened) {
         if (opened.version < control::voters_since) return;
-        if (auto claim = find_()) client_->send(std::move(*claim));
+        if (auto claim = find_()) clients_[index]->send(std::move(*claim));
     };
-    // Most often no process is there, and what it answers does not matter.
     hooks.on_connected = [](int) {};
     hooks.on_message = [](const control::ServerMessage&) {};
     hooks.on_closed = [](const client::CoordinatorClient::Closed&) {};
-    client_ = connect_(std::move(hooks));
-    again_.expires_after(limits::claim_interval);
-    again_.async_wait([this](const error_code& ec) {
-        if (!ec) start();
-    });
+    return hooks;
 }
 
 }  // namespace ddprun::agent

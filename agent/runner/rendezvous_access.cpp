@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/runner/rendezvous_access.hpp"
 
+#include "agent/runner/name_lookup.hpp"
 #include "agent/runner/node_address.hpp"
 #include "agent/runner/round_stores.hpp"
 #include "rendezvous/base/limits.hpp"
@@ -17,6 +18,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <algorithm>
 #include <exception>
 #include <random>
 #include <utility>
@@ -32,33 +34,7 @@ Endpoint own_end(const server::ListenOn& on, std::uint16_t port) {
     return {is_one_address ? on.address : "127.0.0.1", port};
 }
 
-/// Called at the end of a coroutine. `detached` would drop an exception (e.g. no thread can be
-/// started), and the attempt would have no outcome. So the exception leaves the agent's loop and
-/// ends the agent with its reason. No worker runs yet.
-void rethrow(std::exception_ptr error) {
-    if (error) std::rethrow_exception(std::move(error));
-}
-
 }  // namespace
-
-/// A lookup cannot be interrupted: its answer may come when it is no longer awaited.
-struct RendezvousAccess::Lookup {
-    explicit Lookup(boost::asio::io_context& io) : timer(io) {}
-
-    boost::asio::steady_timer timer;
-    std::vector<std::string> addresses;
-    bool is_done = false;
-};
-
-boost::asio::awaitable<void> RendezvousAccess::look_up(
-    Endpoint endpoint, std::shared_ptr<Lookup> lookup) {
-    const auto found = co_await net::resolve(std::move(endpoint));
-    if (found)
-        for (const auto& each : *found)
-            lookup->addresses.push_back(unwrap_mapped(each.address().to_string()));
-    lookup->is_done = true;
-    lookup->timer.cancel();
-}
 
 RendezvousAccess::RendezvousAccess(
     boost::asio::io_context& io, const AgentConfig& config, Peers peers, Hooks hooks)
@@ -67,10 +43,11 @@ RendezvousAccess::RendezvousAccess(
       peers_(std::move(peers)),
       hooks_(std::move(hooks)),
       voters_retry_(io),
+      places_(config.rendezvous.places()),
       endpoint_claim_(
           io,
-          [this](client::CoordinatorClient::Hooks given) {
-              return make_client(config_.rendezvous.endpoint, std::move(given));
+          [this](Endpoint place, client::CoordinatorClient::Hooks given) {
+              return make_client(std::move(place), std::move(given));
           },
           [this] { return claim(); }) {
     if (config.secret) secrets_.emplace(*config.secret);
@@ -94,71 +71,84 @@ RendezvousAccess::~RendezvousAccess() {
 void RendezvousAccess::connect(int link, bool may_host, Duration unanswered_for) {
     links_.emplace(link, nullptr);
     if (elects(unanswered_for)) return seek(link, unanswered_for);
-    if (serves_endpoint_ && is_record_lost_) return lead_at_endpoint(link, unanswered_for);
+    if (places_.is_first() && is_record_lost_) return lead_at_endpoint(link, unanswered_for);
     // Elsewhere a server of a voter only knows what the voter knows.
-    if (server_ && (voters_ == nullptr || serves_endpoint_)) return open(link, own_server_);
-    if (!may_host) return open(link, config_.rendezvous.endpoint);
+    const bool is_server = voters_ == nullptr || (places_.is_first() && !places_.is_asking());
+    if (server_ && is_server) return open(link, own_server_);
+    if (!may_host || (server_ && places_.own())) return connect_to_places(link, unanswered_for);
     boost::asio::co_spawn(io_, attempt(link, unanswered_for), rethrow);
+}
+
+/// This node has no server that leads, and knows none. A record that was lost is begun again at the
+/// first place only.
+void RendezvousAccess::connect_to_places(int link, Duration unanswered_for) {
+    if (places_.may_begin_record()) return lead_at_endpoint(link, unanswered_for);
+    open(link, voters_ != nullptr && voters_->known() ? places_.first() : places_.next());
+}
+
+server::PlacementFacts RendezvousAccess::facts_of(std::size_t place) const {
+    const auto& plan = config_.rendezvous;
+    server::PlacementFacts facts;
+    facts.endpoint = places_.all()[place];
+    facts.max_nodes = config_.join.nodes.max;
+    if (place != 0) return facts;
+    facts.is_static = plan.is_static;
+    facts.is_host = plan.is_host;
+    facts.node_rank = config_.join.node_rank;
+    return facts;
 }
 
 boost::asio::awaitable<void> RendezvousAccess::attempt(int link, Duration unanswered_for) {
     const auto& plan = config_.rendezvous;
-    server::PlacementFacts facts;
-    facts.endpoint = plan.endpoint;
-    facts.is_static = plan.is_static;
-    facts.is_host = plan.is_host;
-    facts.max_nodes = config_.join.nodes.max;
-    facts.node_rank = config_.join.node_rank;
     const bool is_settled_without = plan.is_host || plan.endpoint.port == 0;
-    if (!is_settled_without || plan.has_voters()) facts.resolved = co_await resolve();
-    facts.own = server::interface_addresses();
-    facts.unanswered_for = unanswered_for;
+    std::vector<NameLookup> lookups;
+    if (!is_settled_without || plan.has_voters())
+        for (const auto& place : places_.all())
+            lookups.emplace_back(io_, place);
+    std::vector<std::vector<std::string>> resolved(places_.all().size());
+    for (std::size_t i = 0; i < lookups.size(); ++i)
+        resolved[i] = co_await lookups[i].addresses();
+    const auto own = server::interface_addresses();
     if (!links_.contains(link)) co_return;
 
     // The server must know its voter when it starts.
     if (plan.has_voters() && voters_ == nullptr) {
+        const auto some = std::find_if(
+            resolved.begin(), resolved.end(), [](const auto& one) { return !one.empty(); });
         const auto way =
-            facts.resolved.empty() ? std::string{} : own_address_towards(facts.resolved.front());
-        begin_voting(address_for_others(way.empty() ? "127.0.0.1" : way, facts.own));
+            some == resolved.end() ? std::string{} : own_address_towards(some->front());
+        begin_voting(address_for_others(way.empty() ? "127.0.0.1" : way, own));
     }
-    const auto hosting = settle(std::move(facts));
-    if (const auto* refuse = std::get_if<server::Refuse>(&hosting)) {
-        links_.erase(link);
-        hooks_.on_event(Agent::ConnectRefused{refuse->reason});
-    } else if (std::holds_alternative<server::Connect>(hosting)) {
-        open(link, plan.endpoint);
-    } else if (voters_ != nullptr) {
-        serves_endpoint_ = true;
-        lead_at_endpoint(link, unanswered_for);
-    } else {
+    for (std::size_t i = 0; i < resolved.size(); ++i) {
+        auto facts = facts_of(i);
+        facts.resolved = std::move(resolved[i]);
+        facts.own = own;
+        facts.unanswered_for = unanswered_for;
+        const auto hosting = settle(std::move(facts));
+        if (const auto* refuse = std::get_if<server::Refuse>(&hosting)) {
+            links_.erase(link);
+            hooks_.on_event(Agent::ConnectRefused{refuse->reason});
+            co_return;
+        }
+        if (std::holds_alternative<server::Connect>(hosting)) continue;
+        places_.listen_at(i);
+        if (voters_ != nullptr) break;
         hooks_.on_event(Agent::HostingChanged{true});
         open(link, own_server_);
+        co_return;
     }
+    connect_to_places(link, unanswered_for);
 }
 
 /// By the record of the job, or by a new one if it has none or has lost it.
 void RendezvousAccess::lead_at_endpoint(int link, Duration unanswered_for) {
+    places_.end_asking();
     if (is_record_lost_) {
         lost_record_ = voters_->shared_record();
         renew_voter("too few of the nodes that voted are left");
     }
     voters_->create(make_nonce(peers_.random));
     seek(link, unanswered_for);
-}
-
-boost::asio::awaitable<std::vector<std::string>> RendezvousAccess::resolve() {
-    // The resolver costs a thread and reads three files; the usual names need neither.
-    const auto& endpoint = config_.rendezvous.endpoint;
-    if (endpoint.host == "localhost") co_return std::vector<std::string>{"127.0.0.1"};
-    error_code ec;
-    const auto numeric = boost::asio::ip::make_address(endpoint.host, ec);
-    if (!ec) co_return std::vector<std::string>{unwrap_mapped(numeric.to_string())};
-
-    const auto lookup = std::make_shared<Lookup>(io_);
-    lookup->timer.expires_after(limits::resolve_timeout);
-    boost::asio::co_spawn(io_, look_up(endpoint, lookup), rethrow);
-    if (!lookup->is_done) co_await lookup->timer.async_wait(net::as_values);
-    co_return lookup->addresses;
 }
 
 server::Placement RendezvousAccess::settle(server::PlacementFacts facts) {
@@ -297,7 +287,7 @@ bool RendezvousAccess::elects(Duration unanswered_for) {
     if (!voters_->known()) return false;
     const bool may_elect = voters_->shared_record() || voters_->is_voter();
     const bool is_late = !may_elect || unanswered_for >= limits::claim_wait;
-    if (has_found_none_ && (serves_endpoint_ ? voters_->is_record_lost() : is_late))
+    if (has_found_none_ && (places_.is_first() ? voters_->is_record_lost() : is_late))
         is_record_lost_ = true;
     return !std::exchange(has_found_none_, false) || !is_record_lost_;
 }
@@ -337,7 +327,7 @@ Election::Hooks RendezvousAccess::election_hooks() {
             is_successor_ = voters_ != nullptr && !elected.ends.empty();
             note_succession();
             open_sought(own_server_);
-            endpoint_claim_.start();
+            endpoint_claim_.start(claimed_places());
             boost::asio::post(io_, [this] { hooks_.on_elected(); });
         },
         [this](std::uint64_t epoch, Instant until) {
@@ -446,6 +436,7 @@ void RendezvousAccess::know(const control::Voters& voters) {
     if (voters_ == nullptr) return;
     if (is_record_lost_) vote_about(voters.lineage);
     voters_->known(voters);
+    places_.end_asking();
     note_succession();
     // A server that leads has sent this message itself.
     if (server_ && !election_->is_leading()) server_->voters_changed(config_.join.run_id, voters);
@@ -485,12 +476,18 @@ void RendezvousAccess::follow(const control::Voters& voters) {
     know(voters);
 }
 
-/// None: this node does not lead, or nodes that start find its server themselves.
+/// Nodes that start find a server at its own place themselves.
+std::vector<Endpoint> RendezvousAccess::claimed_places() const {
+    if (voters_ == nullptr) return {};
+    auto places = places_.all();
+    if (const auto own = places_.own()) places.erase(places.begin() + static_cast<int>(*own));
+    return places;
+}
+
+/// None: this node does not lead, or no other one could follow.
 std::optional<control::Claim> RendezvousAccess::claim() const {
-    if (voters_ == nullptr || serves_endpoint_ || !election_->is_leading()) return std::nullopt;
-    auto known = voters_->known();
-    if (!known) return std::nullopt;
-    return control::Claim{config_.join.run_id, std::move(*known)};
+    if (!election_->is_leading() || !voters_->shared_record()) return std::nullopt;
+    return control::Claim{config_.join.run_id, *voters_->known()};
 }
 
 void RendezvousAccess::release(bool is_job_over) {
@@ -508,7 +505,8 @@ void RendezvousAccess::open(int link, Endpoint endpoint) {
     hooks.on_opened = [this, link](const client::CoordinatorClient::Opened& opened) {
         hooks_.on_event(Agent::LinkOpened{link, opened.socket_addr, opened.version});
     };
-    hooks.on_message = [this, link](control::ServerMessage message) {
+    hooks.on_message = [this, link, endpoint](control::ServerMessage message) {
+        if (leads_nowhere(link, endpoint, message)) return;
         if (const auto* welcome = std::get_if<control::Welcome>(&message))
             vote_about(welcome->record);
         if (const auto* resumed = std::get_if<control::Resumed>(&message))
@@ -516,11 +514,25 @@ void RendezvousAccess::open(int link, Endpoint endpoint) {
         if (const auto* voters = std::get_if<control::Voters>(&message)) know(*voters);
         hooks_.on_event(Agent::Received{link, std::move(message)});
     };
-    hooks.on_closed = [this, link](client::CoordinatorClient::Closed closed) {
+    hooks.on_closed = [this, link, endpoint](client::CoordinatorClient::Closed closed) {
         links_.erase(link);
+        if (closed.error != Agent::ConnectError::no_answer) places_.knows_none(endpoint);
         hooks_.on_event(Agent::LinkClosed{link, closed.error, std::move(closed.reason)});
     };
     links_[link] = make_client(std::move(endpoint), std::move(hooks));
+}
+
+/// As long as no leader is known, a server that has none is left for the next place, as one that
+/// does not run is.
+bool RendezvousAccess::leads_nowhere(
+    int link, const Endpoint& place, const control::ServerMessage& answer) {
+    const auto* refused = std::get_if<control::Refused>(&answer);
+    if (refused == nullptr || !refused->retry || !places_.is_asked_in_turn()) return false;
+    auto reason = place.to_string() + ": " + refused->reason;
+    places_.knows_none(place);
+    close(link);
+    hooks_.on_event(Agent::LinkClosed{link, Agent::ConnectError::refused, std::move(reason)});
+    return true;
 }
 
 std::unique_ptr<client::CoordinatorClient> RendezvousAccess::make_client(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/agent_config.hpp"
+#include "agent/plan/places.hpp"
 #include "agent/runner/election.hpp"
 #include "agent/runner/endpoint_claim.hpp"
 #include "agent/runner/peer_calls.hpp"
@@ -97,12 +98,10 @@ public:
     void ask_if_server_is_idle();
 
 private:
-    struct Lookup;
-
-    static boost::asio::awaitable<void> look_up(Endpoint endpoint, std::shared_ptr<Lookup> lookup);
     boost::asio::awaitable<void> attempt(int link, Duration unanswered_for);
+    server::PlacementFacts facts_of(std::size_t place) const;
+    void connect_to_places(int link, Duration unanswered_for);
     void lead_at_endpoint(int link, Duration unanswered_for);
-    boost::asio::awaitable<std::vector<std::string>> resolve();
     /// The final decision: listens if the first decision says so, and decides again if the port is
     /// taken.
     server::Placement settle(server::PlacementFacts facts);
@@ -126,7 +125,9 @@ private:
     void know(const control::Voters& voters);
     void change_voters(const coordinator::ChangeVoters& change);
     void follow(const control::Voters& voters);
+    std::vector<Endpoint> claimed_places() const;
     std::optional<control::Claim> claim() const;
+    bool leads_nowhere(int link, const Endpoint& place, const control::ServerMessage& answer);
 
     boost::asio::io_context& io_;
     const AgentConfig& config_;
@@ -142,8 +143,7 @@ private:
     Succession succession_;
     bool is_interrupted_ = false;
     boost::asio::steady_timer voters_retry_;
-    /// This node's server is at the endpoint of the command line.
-    bool serves_endpoint_ = false;
+    Places places_;
     EndpointClaim endpoint_claim_;
     /// The last search for the leader has failed.
     bool has_found_none_ = false;

@@ -24,7 +24,7 @@ AgentData::AgentData(
       link(
           {needs_lease(config),
            config.join.settings.join_timeout,
-           config.rendezvous.endpoint.to_string()},
+           config.rendezvous.typed_endpoint()},
           random),
       fence(needs_lease(config), node.nonce) {}
 

@@ -35,13 +35,11 @@ std::string engine_options(const witness::kubernetes::LeasePlace& place, bool) {
     return " --rdzv-backend=k8s --rdzv-endpoint=" + describe(place);
 }
 
-std::string election_options(const ElectionPlan& election, const Endpoint& endpoint) {
+std::string election_options(const ElectionPlan& election, const std::string& typed) {
     const bool is_encrypted = election.access.credentials.has_value();
     auto text = std::visit(
         Overloaded{
-            [&](const VotersPlan&) {
-                return " --rdzv-endpoint=" + endpoint.to_string() + " --rdzv-standby=auto";
-            },
+            [&](const VotersPlan&) { return " --rdzv-endpoint=" + typed + " --rdzv-standby=auto"; },
             [&](const auto& engine) { return engine_options(engine, is_encrypted); }},
         election.engine);
     if (!election.conf.empty()) text += " --rdzv-conf=" + shell_word(election.conf);
@@ -63,13 +61,13 @@ std::string election_advice(const ElectionPlan& election, const Endpoint& endpoi
 std::string command(const AgentConfig& config) {
     const auto& [endpoint, is_host, is_static, election] = config.rendezvous;
     const auto& run_id = config.join.run_id;
+    const auto typed = config.rendezvous.typed_endpoint();
     auto text = "ddprun --nnodes=" + control::describe(config.join.nodes);
     if (is_static)
         text += " --node-rank=RANK --master-addr=" + endpoint.host +
                 " --master-port=" + std::to_string(endpoint.port);
     else
-        text += election ? election_options(*election, endpoint)
-                         : " --rdzv-endpoint=" + endpoint.to_string();
+        text += election ? election_options(*election, typed) : " --rdzv-endpoint=" + typed;
     if (run_id != default_run_id) text += " --rdzv-id=" + shell_word(run_id);
     return text + secret_option(config.secret) + " ...";
 }

@@ -229,7 +229,9 @@ std::string explain(
         replacement.value ? describe_seconds(*replacement.value) + " s" : "as join_timeout");
     const auto& endpoint = spec.endpoint.value;
     page.row(
-        "endpoint", spec.endpoint, endpoint.port == 0 ? "a free port here" : endpoint.to_string());
+        "endpoint",
+        spec.endpoint,
+        endpoint.port == 0 ? "a free port here" : agent::describe(spec.endpoints()));
     if (spec.is_host.value)
         page.row("serves", spec.is_host, *spec.is_host.value ? "this node" : "another node");
     page.row(

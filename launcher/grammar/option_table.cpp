@@ -97,10 +97,10 @@ constexpr std::array all_rows{
 
     OptionRow{
         "rdzv-endpoint",
-        "HOST[:PORT]",
+        "HOST[:PORT][,...]",
         rendezvous,
-        "where the nodes join, the same on all (default port 29400); the node that owns the "
-        "address serves"},
+        "where the nodes join, the same on all (default port 29400); the node that owns the first "
+        "address serves, and at the others nodes find the job when that one is gone"},
     OptionRow{
         "rdzv-backend",
         "c10d|static|etcd|k8s",

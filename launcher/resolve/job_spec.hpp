@@ -112,6 +112,8 @@ struct JobSpec {
     From<std::string> event_file;
     /// Port 0: this node serves on a free port and is the only one.
     From<Endpoint> endpoint;
+    /// The ones after it, where nodes elect the server: there too nodes that start find the job.
+    std::vector<Endpoint> more_endpoints;
     /// Fixed places: node 0 serves, and the endpoint is the workers' MASTER_ADDR and MASTER_PORT.
     From<bool> is_static;
     From<std::optional<bool>> is_host;
@@ -153,6 +155,13 @@ struct JobSpec {
     control::Node node;
     OutputSpec output;
     std::vector<Notice> notices;
+
+    /// All endpoints of the command line, in its order.
+    std::vector<Endpoint> endpoints() const {
+        std::vector<Endpoint> all{endpoint.value};
+        all.insert(all.end(), more_endpoints.begin(), more_endpoints.end());
+        return all;
+    }
 };
 
 /// Requires: `options` has neither help nor version. On error the code decides the exit code

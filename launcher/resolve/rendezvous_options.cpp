@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "launcher/grammar/endpoint_list.hpp"
 #include "launcher/grammar/node_range.hpp"
 #include "launcher/grammar/number.hpp"
 #include "launcher/resolve/lease_options.hpp"
@@ -10,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -66,14 +68,18 @@ Result<> use_endpoint(Resolving& job, const std::string& why) {
     auto& spec = job.spec;
     spec.is_static = {false, why};
     if (const auto given = given_endpoint(job.options)) {
-        const auto endpoint = read_endpoint(*given, limits::default_rendezvous_port);
-        if (!endpoint) return endpoint.error();
-        if (endpoint->port == no_port && spec.nodes.value.max > 1)
+        const auto endpoints = parse_endpoint_list(given->text, limits::default_rendezvous_port);
+        if (!endpoints)
+            return Failure{
+                endpoints.error().code, given->origin + ": " + endpoints.error().context};
+        const auto& first = endpoints->front();
+        if (first.port == no_port && spec.nodes.value.max > 1)
             return usage(
                 given->origin,
                 given->text,
                 "port 0 means any free one, which the other nodes could not know; give a port");
-        spec.endpoint = {*endpoint, given->origin};
+        spec.endpoint = {first, given->origin};
+        spec.more_endpoints.assign(std::next(endpoints->begin()), endpoints->end());
     } else {
         spec.endpoint = {
             Endpoint{"localhost", limits::default_rendezvous_port},
@@ -493,19 +499,6 @@ Result<> choose_rendezvous(Resolving& job) {
         "one of them");
 }
 
-/// Why the nodes of this job elect no other server; empty: they do.
-std::string reason_for_no_failover(const JobSpec& spec) {
-    const auto& nodes = spec.nodes.value;
-    const auto& host = spec.endpoint.value.host;
-    if (spec.election.value) return "the nodes elect the server by an engine";
-    if (spec.is_static.value) return "node 0 serves, with static rendezvous";
-    if (host == "localhost" || is_loopback(host)) return "all nodes are on this machine";
-    if (nodes.max < 3) return "fewer than 3 nodes have no majority without one of them";
-    // Otherwise both parts of a cut network could run the job.
-    if (2 * nodes.min <= nodes.max) return "MIN of --nnodes is at most half of MAX";
-    return {};
-}
-
 Result<> name_job(Resolving& job) {
     auto& spec = job.spec;
     const bool is_own = spec.endpoint.value.port == no_port;
@@ -578,27 +571,6 @@ Result<> resolve_rendezvous(Resolving& job) {
     if (auto read = read_node_rank(job); !read) return read.error();
     if (auto chosen = choose_rendezvous(job); !chosen) return chosen.error();
     return name_job(job);
-}
-
-Result<> resolve_failover(Resolving& job) {
-    using control::Failover;
-    auto& spec = job.spec;
-    const auto given = given_or(job.options, "rdzv-standby", "auto");
-    spec.failover = {Failover::off, given.origin};
-    if (given.text == "off") return {};
-    if (given.text != "auto") return usage(given.origin, given.text, "accepted are auto and off");
-    auto why = reason_for_no_failover(spec);
-    // The default does not change a lease that was asked for.
-    if (why.empty() && given.origin == by_default &&
-        spec.lease.value < limits::shortest_voted_lease)
-        why = "the lease is shorter than " + describe_seconds(limits::shortest_voted_lease) + " s";
-    if (!why.empty()) {
-        spec.failover.origin += ", but " + why;
-        return {};
-    }
-    spec.failover.value = Failover::nodes;
-    spec.election = {agent::ElectionPlan{agent::VotersPlan{}}, given.origin};
-    return {};
 }
 
 }  // namespace ddprun::launcher

@@ -69,6 +69,8 @@ void Coordinator::dispatch(Event& event, Instant now, std::vector<Effect>& out) 
             [&](const Disconnected& gone) { on_disconnected(gone.connection, now, out); },
             [&](const Interrupted& interrupted) { on_interrupted(interrupted, now, out); },
             [&](Led& led) {
+                // What was claimed before this server led is claimed again.
+                if (led.record && voters_ && voters_->voters.lineage != led.record) voters_.reset();
                 auto ends = std::move(led.ends);
                 if (leadership_.lead(std::move(led), now)) ends_ = EndRecord::decode(ends);
             },
@@ -121,10 +123,10 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
     if (found == peers_.end()) return;  // closed after this message was read
     auto& peer = found->second;
     const bool is_known = peer.job.has_value();
+    if (auto* claim = std::get_if<control::Claim>(&received.message))
+        return on_claim(received.connection, std::move(*claim), now, out);
     if (!leadership_.may_act(now))
         return turn_elsewhere(received, coordinating::does_not_lead, out);
-    if (auto* claim = std::get_if<control::Claim>(&received.message))
-        return on_claim(received.connection, std::move(*claim), out);
     if (options_.is_elected) {
         const auto* greeting = control::greeting_in(received.message);
         // The greeting is for the server of another job, which used this port before and is still
@@ -192,12 +194,16 @@ bool Coordinator::is_just_begun(const std::string& run_id) const {
     return options_.voter && options_.hosted_run_id == run_id && !voters_ && is_young;
 }
 
-/// This process was started at the endpoint of a job whose nodes have elected another leader while
-/// no process was there. As long as its own job is young, it follows that leader.
+/// This process was started at an endpoint of a job whose nodes have elected another leader. As
+/// long as its own job is young, it follows that leader; if it has none, it names that leader.
 void Coordinator::on_claim(
-    ConnectionId connection, control::Claim claim, std::vector<Effect>& out) {
+    ConnectionId connection, control::Claim claim, Instant now, std::vector<Effect>& out) {
     if (!is_just_begun(claim.run_id))
-        return out.push_back(Close{connection, "this server goes on with its own job"});
+        return out.push_back(Close{connection, "this server knows of its own job"});
+    if (!leadership_.may_act(now)) {
+        voters_ = {claim.run_id, std::move(claim.voters)};
+        return out.push_back(Close{connection, "this server names that leader"});
+    }
     step_down("the job's nodes have elected another leader", 0, out, std::move(claim.voters));
 }
 

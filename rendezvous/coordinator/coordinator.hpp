@@ -163,7 +163,8 @@ private:
         std::vector<Effect>& out,
         std::optional<control::Voters> claimed = std::nullopt);
     bool is_just_begun(const std::string& run_id) const;
-    void on_claim(ConnectionId connection, control::Claim claim, std::vector<Effect>& out);
+    void on_claim(
+        ConnectionId connection, control::Claim claim, Instant now, std::vector<Effect>& out);
     std::string reason_to_wait(const control::Join& join, Instant now) const;
     void turn_elsewhere(
         const Received& received, std::string reason, std::vector<Effect>& out) const;

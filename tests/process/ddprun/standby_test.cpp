@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Three nodes with the default of --rdzv-standby: the first server is placed, and when its host is
 // gone the nodes elect another one.
-#include "rendezvous/base/limits.hpp"
-#include "tests/process/ddprun/elected_nodes.hpp"
-#include "tests/process/ddprun/job.hpp"
-#include "tests/process/support/network_hosts.hpp"
+#include "tests/process/ddprun/voting_nodes.hpp"
 #include "tests/process/support/skip.hpp"
 
 #include <doctest/doctest.h>
@@ -19,88 +16,6 @@
 using namespace ddprun;
 using namespace ddprun::test;
 using std::chrono::seconds;
-
-namespace {
-
-/// Each of the three nodes is on a host of its own, and the first one serves.
-class ThreeHosts {
-public:
-    static std::string why_not() { return NetworkHosts::why_not(); }
-
-    /// Starts the next node.
-    Running start_node(const TempDir& dir, const Words& more, const std::string& script) {
-        return start_on(hosts[next_++], dir, more, script);
-    }
-    Running start_on(
-        const NetworkPair::Host& host,
-        const TempDir& dir,
-        const Words& more,
-        const std::string& script) const {
-        Running::Options how;
-        how.arguments =
-            Words{
-                "--nnodes=2:3",
-                "--rdzv-id=tested",
-                "--rdzv-endpoint=" + hosts[0].address + ":" +
-                    std::to_string(limits::default_rendezvous_port),
-                "--log-level=debug"} +
-            more +
-            Words{"--no-python", dir.write_script("worker" + host.name, "#!/bin/sh\n" + script)};
-        // For the secret.
-        how.environment["HOME"] = dir.path().string();
-        how.network_namespace = host.name;
-        how.host_name = host.name;
-        return Running{program("ddprun"), how};
-    }
-
-    NetworkHosts hosts{3};
-
-private:
-    std::size_t next_ = 0;
-};
-
-/// The shortest that these jobs may have, 12 s.
-const Words short_lease{"--rdzv-conf=keep_alive_interval=4,keep_alive_max_attempt=3"};
-
-/// Starts three nodes, and waits until all of them vote. Until then only the first one does, and
-/// the job ends with it.
-std::vector<Running> start_voters(const TempDir& dir, ThreeHosts& job, const Words& options) {
-    auto nodes = start_three(dir, job, options);
-    nodes[0].wait_for_line("rendezvous.voters voters=\"[^ ]+ [^ ]+ [^ ]+\"");
-    return nodes;
-}
-
-/// Both processes of the node at once, as when its host is gone.
-void kill_node(const Running& node) {
-    const int agent = agent_of(node);
-    ::kill(node.pid(), SIGKILL);
-    ::kill(agent, SIGKILL);
-}
-
-/// Kills these nodes, and starts each of them again on its host: they come last.
-void restart(
-    const TempDir& dir,
-    const ThreeHosts& job,
-    std::vector<Running>& nodes,
-    const std::vector<std::size_t>& killed,
-    const Words& options) {
-    for (const auto i : killed) {
-        kill_node(nodes[i]);
-        nodes[i].wait_for_exit();
-    }
-    for (const auto i : killed)
-        nodes.push_back(job.start_on(job.hosts[i], dir, options, until_go(dir)));
-}
-
-void let_end(const TempDir& dir, std::vector<Running>& nodes, std::size_t first = 0) {
-    dir.write("go", "");
-    for (auto i = first; i < nodes.size(); ++i) {
-        nodes[i].wait_for_line("done in");
-        CHECK(nodes[i].wait_for_code() == 0);
-    }
-}
-
-}  // namespace
 
 TEST_CASE("standby: the node that serves is killed, another one leads, and it can join again") {
     if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);

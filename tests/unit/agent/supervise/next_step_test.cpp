@@ -97,6 +97,10 @@ TEST_CASE("a missing node of a job whose nodes vote is started as the others, an
     CHECK(
         next_step_for_missing(config) ==
         "on each missing node: ddprun --nnodes=4 --rdzv-endpoint=n1:29400 --rdzv-standby=auto ...");
+
+    config.rendezvous.election->engine = VotersPlan{{{"n2", 29'400}, {"n3", 7}}};
+    CHECK(contains(
+        next_step_for_missing(config), " --rdzv-endpoint=n1:29400,n2:29400,n3:7 --rdzv-standby"));
     CHECK(next_step_after(ConnectError::refused, config) == without);
 }
 

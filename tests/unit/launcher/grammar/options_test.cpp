@@ -140,7 +140,7 @@ TEST_CASE("a negative number is a value, another option is not") {
     CHECK(parsed({"--node-rank", "-1", "s.py"}).find("node-rank")->text == "-1");
     CHECK(
         refusal({"--rdzv-endpoint", "-m", "s.py"}) ==
-        "--rdzv-endpoint: no value given: accepted is HOST[:PORT]");
+        "--rdzv-endpoint: no value given: accepted is HOST[:PORT][,...]");
 }
 
 TEST_CASE("the text after an equals sign is the value, whatever it looks like") {

@@ -297,6 +297,37 @@ TEST_CASE("nodes elect another server by default, where a majority can be left")
         "--rdzv-standby: 'on': accepted are auto and off");
 }
 
+TEST_CASE("several endpoints are for nodes that elect the server") {
+    const auto typed = [](const Words& words) -> std::string {
+        const auto spec = resolved_with(words, {});
+        if (!spec) return spec.error().context;
+        CHECK(spec->endpoint.value == spec->endpoints().front());
+        return to_agent_config(*spec).rendezvous.typed_endpoint();
+    };
+    CHECK(typed({"--nnodes=3", "--rdzv-endpoint=a, b:7,[fe80::1]:9"}) == "a:29400,b:7,[fe80::1]:9");
+    // More nodes than a majority may be lost, since the user has named where others serve.
+    CHECK(typed({"--nnodes=1:4", "--rdzv-endpoint=a,b"}) == "a:29400,b:29400");
+    const auto refused = [&](const Words& words, const std::string& why) {
+        const auto text = typed(words);
+        CAPTURE(text);
+        CHECK(text.starts_with("--rdzv-endpoint: '"));
+        CHECK(text.ends_with(
+            "': several endpoints are for nodes that elect the server, and here they do not: " +
+            why));
+    };
+    refused({"--nnodes=3", "--rdzv-endpoint=a,b", "--rdzv-standby=off"}, "--rdzv-standby is off");
+    refused(
+        {"--nnodes=2", "--rdzv-endpoint=a,b"},
+        "fewer than 3 nodes have no majority without one of them");
+    refused({"--nnodes=3", "--rdzv-endpoint=a,localhost"}, "all nodes are on this machine");
+    refused(
+        {"--nnodes=3", "--rdzv-endpoint=a,b", "--rdzv-conf=keep_alive_interval=2"},
+        "the lease is shorter than 12 s");
+    // Fixed places have one address.
+    CHECK(typed({"--nnodes=3", "--node-rank=1", "--rdzv-endpoint=a:1,b:1"})
+              .starts_with("--rdzv-endpoint: endpoint 'a:1,b:1': "));
+}
+
 TEST_CASE("where nodes vote a lease is long enough for an election") {
     const auto lease = [](const std::string& standby, const std::string& interval) {
         const auto spec = resolved_with(

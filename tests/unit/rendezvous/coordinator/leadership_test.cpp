@@ -409,6 +409,47 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("a server that waits at another endpoint names the leader that claims its job") {
+    const auto nonce = *Nonce::parse(std::string(32, 'e'));
+    const control::VoterPlace own{"10.0.0.1:9", nonce};
+    const control::Voters voters{nonce, {7, nonce}, {2, {{"10.0.0.2:9", nonce}}, {}}};
+    auto join = join_of('a');
+    join.versions = control::own_versions();
+    Server server;
+    server.coordinator = Coordinator{{"none", true, limits::max_nodes_per_tenant, own}};
+    const auto names = [&] {
+        server.say(join, begin + 1s);
+        return server.sent<control::Voters>() != nullptr;
+    };
+    const auto claim = [&](const std::string& run_id) {
+        server.say(control::Claim{run_id, voters}, begin);
+        CHECK(server.out.size() == 1);
+        CHECK(server.got<Close>());
+    };
+    SUBCASE("to nodes that join") {
+        claim("none");
+        CHECK(names());
+        CHECK(server.sent<control::Refused>()->retry.has_value());
+    }
+    SUBCASE("not where another job is claimed") {
+        claim("other");
+        CHECK_FALSE(names());
+    }
+    SUBCASE("not where nodes do not vote") {
+        server.coordinator = Coordinator{{"none", true}};
+        claim("none");
+        CHECK_FALSE(names());
+    }
+    SUBCASE("and follows the next claim, if it has begun another record meanwhile") {
+        claim("none");
+        const auto other = *Nonce::parse(std::string(32, 'd'));
+        server.handle(Coordinator::Led{1, begin + 60s, false, {}, "b:1", other}, begin);
+        server.say(control::Claim{"none", voters}, begin + 1s);
+        REQUIRE(server.stepped_down());
+        CHECK(server.stepped_down()->claimed == voters);
+    }
+}
+
 TEST_CASE("the job of a new leader knows the voters that have elected it") {
     const auto record = *Nonce::parse(std::string(32, 'd'));
     const control::VoterPlace voter{"10.0.0.1:9", record};
