@@ -29,17 +29,22 @@ public:
     /// This process's server listens there. None: it listens at none of them (yet).
     std::optional<std::size_t> own() const { return own_; }
     bool is_first() const { return own_ == std::size_t{0}; }
-    void listen_at(std::size_t own) { own_ = own; }
+    void listen_at(std::size_t own) {
+        own_ = own;
+        // The others first. Its own server may be asked later: a leader may have claimed it.
+        if (is_first() && turn_ == 0) turn_ = 1 % typed_.size();
+    }
 
-    /// The place of the next attempt. At the first one the others are asked.
+    /// The place of the next attempt.
     const Endpoint& next() {
-        auto& now = turn_;
-        if (is_first() && now == 0 && typed_.size() > 1) now = 1;
-        const auto place = std::exchange(now, (now + 1) % typed_.size());
-        replies_[place].was_asked = true;
+        const auto place = std::exchange(turn_, (turn_ + 1) % typed_.size());
+        replies_[place] = {true, false};
+        ++asked_count_;
         return typed_[place];
     }
-    /// The one at `place` has no leader of the job, or no process of it listens there.
+    /// Each place was asked at most once.
+    bool is_first_turn() const { return asked_count_ <= typed_.size(); }
+    /// The process at `place` has no leader of the job, or no process listens there.
     void knows_none(const Endpoint& place) {
         const auto found = std::find(typed_.begin(), typed_.end(), place);
         if (found == typed_.end()) return;
@@ -48,7 +53,6 @@ public:
 
     /// No record is known, and this process has not begun one.
     bool is_asking() const { return is_asking_; }
-    bool is_asked_in_turn() const { return is_asking_ && typed_.size() > 1; }
     void end_asking() { is_asking_ = false; }
     /// Most places know of none. A silent one may be on the other side of a cut network, with a
     /// leader.
@@ -73,6 +77,7 @@ private:
     std::vector<Reply> replies_;
     std::optional<std::size_t> own_;
     std::size_t turn_ = 0;
+    std::size_t asked_count_ = 0;
     bool is_asking_ = true;
 };
 

@@ -20,9 +20,11 @@ void EndpointClaim::start(std::vector<Endpoint> places) {
 
 void EndpointClaim::send() {
     clients_.clear();
-    if (places_.empty() || !find_()) return;
-    for (const auto& place : places_)
-        clients_.push_back(connect_(place, hooks_for(clients_.size())));
+    const auto leader = find_();
+    if (places_.empty() || !leader) return;
+    if (leader->claim)
+        for (const auto& place : places_)
+            clients_.push_back(connect_(place, hooks_for(clients_.size())));
     again_.expires_after(limits::claim_interval);
     again_.async_wait([this](const error_code& ec) {
         if (!ec) send();
@@ -34,7 +36,8 @@ client::CoordinatorClient::Hooks EndpointClaim::hooks_for(std::size_t index) {
     client::CoordinatorClient::Hooks hooks;
     hooks.on_opened = [this, index](const client::CoordinatorClient::Opened& opened) {
         if (opened.version < control::voters_since) return;
-        if (auto claim = find_()) clients_[index]->send(std::move(*claim));
+        auto leader = find_();
+        if (leader && leader->claim) clients_[index]->send(std::move(*leader->claim));
     };
     hooks.on_connected = [](int) {};
     hooks.on_message = [](const control::ServerMessage&) {};

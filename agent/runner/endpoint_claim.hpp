@@ -23,12 +23,17 @@ class EndpointClaim {
 public:
     using Connect = std::function<std::unique_ptr<client::CoordinatorClient>(
         Endpoint place, client::CoordinatorClient::Hooks hooks)>;
-    /// What to send; none: this node does not lead.
-    using Find = std::function<std::optional<control::Claim>()>;
+    struct Leader {
+        /// None: it has nothing to claim now.
+        std::optional<control::Claim> claim;
+    };
+    /// None: this node does not lead.
+    using Find = std::function<std::optional<Leader>()>;
 
     EndpointClaim(boost::asio::io_context& io, Connect connect, Find find);
 
-    /// Sends the claim now and at each interval to the servers there, until there is none.
+    /// Sends the claim now and at each interval to the servers there, until this node does not
+    /// lead.
     void start(std::vector<Endpoint> places);
 
 private:

@@ -13,8 +13,8 @@
 
 namespace ddprun::agent {
 
-/// Looks up the host of an endpoint, from its construction on: several are looked up at the same
-/// time.
+/// Looks up the host of an endpoint, from its construction on. The resolver has one thread, so the
+/// wait for several of them ends together.
 class NameLookup {
 public:
     NameLookup(boost::asio::io_context& io, const Endpoint& endpoint);

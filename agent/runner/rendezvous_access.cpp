@@ -19,6 +19,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <random>
 #include <utility>
@@ -27,6 +28,7 @@ namespace ddprun::agent {
 namespace {
 
 constexpr int port_attempts = 64;
+constexpr Duration pause_between_places = std::chrono::milliseconds{100};
 
 /// The address at which this node reaches the server that it has just begun to host.
 Endpoint own_end(const server::ListenOn& on, std::uint16_t port) {
@@ -75,15 +77,18 @@ void RendezvousAccess::connect(int link, bool may_host, Duration unanswered_for)
     // Elsewhere a server of a voter only knows what the voter knows.
     const bool is_server = voters_ == nullptr || (places_.is_first() && !places_.is_asking());
     if (server_ && is_server) return open(link, own_server_);
-    if (!may_host || (server_ && places_.own())) return connect_to_places(link, unanswered_for);
+    if (!may_host || (server_ && places_.own()))
+        return connect_to_places(link, may_host, unanswered_for);
     boost::asio::co_spawn(io_, attempt(link, unanswered_for), rethrow);
 }
 
-/// This node has no server that leads, and knows none. A record that was lost is begun again at the
-/// first place only.
-void RendezvousAccess::connect_to_places(int link, Duration unanswered_for) {
-    if (places_.may_begin_record()) return lead_at_endpoint(link, unanswered_for);
-    open(link, voters_ != nullptr && voters_->known() ? places_.first() : places_.next());
+/// This node has no server that leads, and knows none. A node whose job has lost its record waits
+/// for the first place, where it is begun again.
+void RendezvousAccess::connect_to_places(int link, bool may_host, Duration unanswered_for) {
+    if (places_.may_begin_record() || (places_.is_first() && is_record_lost_))
+        return lead_at_endpoint(link, unanswered_for);
+    const bool is_lost = !may_host && voters_ != nullptr && voters_->known();
+    open(link, is_lost ? places_.first() : places_.next());
 }
 
 server::PlacementFacts RendezvousAccess::facts_of(std::size_t place) const {
@@ -94,7 +99,8 @@ server::PlacementFacts RendezvousAccess::facts_of(std::size_t place) const {
     if (place != 0) return facts;
     facts.is_static = plan.is_static;
     facts.is_host = plan.is_host;
-    facts.node_rank = config_.join.node_rank;
+    // In a list it is known which process begins the job.
+    if (places_.all().size() == 1) facts.node_rank = config_.join.node_rank;
     return facts;
 }
 
@@ -137,7 +143,7 @@ boost::asio::awaitable<void> RendezvousAccess::attempt(int link, Duration unansw
         open(link, own_server_);
         co_return;
     }
-    connect_to_places(link, unanswered_for);
+    connect_to_places(link, true, unanswered_for);
 }
 
 /// By the record of the job, or by a new one if it has none or has lost it.
@@ -436,7 +442,7 @@ void RendezvousAccess::know(const control::Voters& voters) {
     if (voters_ == nullptr) return;
     if (is_record_lost_) vote_about(voters.lineage);
     voters_->known(voters);
-    places_.end_asking();
+    if (voters_->known()) places_.end_asking();
     note_succession();
     // A server that leads has sent this message itself.
     if (server_ && !election_->is_leading()) server_->voters_changed(config_.join.run_id, voters);
@@ -484,10 +490,12 @@ std::vector<Endpoint> RendezvousAccess::claimed_places() const {
     return places;
 }
 
-/// None: this node does not lead, or no other one could follow.
-std::optional<control::Claim> RendezvousAccess::claim() const {
-    if (!election_->is_leading() || !voters_->shared_record()) return std::nullopt;
-    return control::Claim{config_.join.run_id, *voters_->known()};
+/// At the first place nodes that start find this server themselves, until it is gone and another
+/// one leads. Where none could follow, others need not know its record.
+std::optional<EndpointClaim::Leader> RendezvousAccess::claim() const {
+    if (!election_->is_leading()) return std::nullopt;
+    if (places_.is_first() && !voters_->shared_record()) return EndpointClaim::Leader{};
+    return EndpointClaim::Leader{control::Claim{config_.join.run_id, *voters_->known()}};
 }
 
 void RendezvousAccess::release(bool is_job_over) {
@@ -506,7 +514,8 @@ void RendezvousAccess::open(int link, Endpoint endpoint) {
         hooks_.on_event(Agent::LinkOpened{link, opened.socket_addr, opened.version});
     };
     hooks.on_message = [this, link, endpoint](control::ServerMessage message) {
-        if (leads_nowhere(link, endpoint, message)) return;
+        if (auto* refused = std::get_if<control::Refused>(&message))
+            note_refusal(endpoint, *refused);
         if (const auto* welcome = std::get_if<control::Welcome>(&message))
             vote_about(welcome->record);
         if (const auto* resumed = std::get_if<control::Resumed>(&message))
@@ -516,23 +525,17 @@ void RendezvousAccess::open(int link, Endpoint endpoint) {
     };
     hooks.on_closed = [this, link, endpoint](client::CoordinatorClient::Closed closed) {
         links_.erase(link);
-        if (closed.error != Agent::ConnectError::no_answer) places_.knows_none(endpoint);
+        if (closed.error == Agent::ConnectError::refused) places_.knows_none(endpoint);
         hooks_.on_event(Agent::LinkClosed{link, closed.error, std::move(closed.reason)});
     };
     links_[link] = make_client(std::move(endpoint), std::move(hooks));
 }
 
-/// As long as no leader is known, a server that has none is left for the next place, as one that
-/// does not run is.
-bool RendezvousAccess::leads_nowhere(
-    int link, const Endpoint& place, const control::ServerMessage& answer) {
-    const auto* refused = std::get_if<control::Refused>(&answer);
-    if (refused == nullptr || !refused->retry || !places_.is_asked_in_turn()) return false;
-    auto reason = place.to_string() + ": " + refused->reason;
+/// At the start of a job no place is waited for that only says that it has no leader.
+void RendezvousAccess::note_refusal(const Endpoint& place, control::Refused& refused) {
+    if (!refused.retry || refused.reason != control::does_not_lead || !places_.is_asking()) return;
     places_.knows_none(place);
-    close(link);
-    hooks_.on_event(Agent::LinkClosed{link, Agent::ConnectError::refused, std::move(reason)});
-    return true;
+    if (places_.is_first_turn()) refused.retry = pause_between_places;
 }
 
 std::unique_ptr<client::CoordinatorClient> RendezvousAccess::make_client(

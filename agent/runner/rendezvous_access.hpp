@@ -100,7 +100,7 @@ public:
 private:
     boost::asio::awaitable<void> attempt(int link, Duration unanswered_for);
     server::PlacementFacts facts_of(std::size_t place) const;
-    void connect_to_places(int link, Duration unanswered_for);
+    void connect_to_places(int link, bool may_host, Duration unanswered_for);
     void lead_at_endpoint(int link, Duration unanswered_for);
     /// The final decision: listens if the first decision says so, and decides again if the port is
     /// taken.
@@ -126,8 +126,8 @@ private:
     void change_voters(const coordinator::ChangeVoters& change);
     void follow(const control::Voters& voters);
     std::vector<Endpoint> claimed_places() const;
-    std::optional<control::Claim> claim() const;
-    bool leads_nowhere(int link, const Endpoint& place, const control::ServerMessage& answer);
+    std::optional<EndpointClaim::Leader> claim() const;
+    void note_refusal(const Endpoint& place, control::Refused& refused);
 
     boost::asio::io_context& io_;
     const AgentConfig& config_;

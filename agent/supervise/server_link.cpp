@@ -217,6 +217,7 @@ void ServerLink::on_refused(control::Refused refused, Instant now, std::vector<E
     outage.refusal = refused.reason;
     outage.answered_at = now;
     attempt_ = Pausing{now + *refused.retry};
+    if (std::exchange(outage.noted_refusal, refused.reason) == refused.reason) return;
     out.push_back(NoteStandby{std::move(refused.reason)});
 }
 

@@ -271,6 +271,8 @@ private:
         std::optional<Instant> answered_at = std::nullopt;
         /// Why the server makes this node wait, if no other answer has come since.
         std::optional<std::string> refusal = std::nullopt;
+        /// The last one of which the log has a line.
+        std::optional<std::string> noted_refusal = std::nullopt;
         /// Since then the server and this node have not agreed about the secret.
         std::optional<Instant> distrusted_since = std::nullopt;
         /// Since then no process has listened at the endpoint.

@@ -24,7 +24,6 @@ constexpr std::string_view default_run_id = "none";
 constexpr Duration retry_when_over = 1s;
 /// After this time another server may be the leader.
 constexpr Duration retry_elsewhere = 1s;
-constexpr auto does_not_lead = "this server does not lead the job";
 /// The longest part of a scheduler's name, which leaves room for a suffix.
 constexpr std::size_t most_given_bytes = 128;
 
@@ -126,14 +125,14 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
     if (auto* claim = std::get_if<control::Claim>(&received.message))
         return on_claim(received.connection, std::move(*claim), now, out);
     if (!leadership_.may_act(now))
-        return turn_elsewhere(received, coordinating::does_not_lead, out);
+        return turn_elsewhere(received, std::string{control::does_not_lead}, out);
     if (options_.is_elected) {
         const auto* greeting = control::greeting_in(received.message);
         // The greeting is for the server of another job, which used this port before and is still
         // named in etcd.
         if (greeting != nullptr && options_.hosted_run_id &&
             greeting->run_id != *options_.hosted_run_id)
-            return turn_elsewhere(received, coordinating::does_not_lead, out);
+            return turn_elsewhere(received, std::string{control::does_not_lead}, out);
         if (greeting != nullptr && greeting->record && is_just_begun(greeting->run_id) &&
             leadership_.waits_for_claim(
                 *greeting->record, coordinating::longest_wait_for_claim(greeting->settings), now))
@@ -198,12 +197,12 @@ bool Coordinator::is_just_begun(const std::string& run_id) const {
 /// long as its own job is young, it follows that leader; if it has none, it names that leader.
 void Coordinator::on_claim(
     ConnectionId connection, control::Claim claim, Instant now, std::vector<Effect>& out) {
-    if (!is_just_begun(claim.run_id))
-        return out.push_back(Close{connection, "this server knows of its own job"});
-    if (!leadership_.may_act(now)) {
+    if (options_.voter && options_.hosted_run_id == claim.run_id && !leadership_.may_act(now)) {
         voters_ = {claim.run_id, std::move(claim.voters)};
         return out.push_back(Close{connection, "this server names that leader"});
     }
+    if (!is_just_begun(claim.run_id))
+        return out.push_back(Close{connection, "this server goes on with its own job"});
     step_down("the job's nodes have elected another leader", 0, out, std::move(claim.voters));
 }
 

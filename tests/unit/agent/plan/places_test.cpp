@@ -40,10 +40,12 @@ TEST_CASE("places are asked in turn, in the order of the command line") {
     CHECK(describe(places.all()) == "a:1,b:2,c:3");
 }
 
-TEST_CASE("the process at the first place asks the others only") {
+TEST_CASE("the process at the first place asks the others first, and its own server after them") {
     auto places = at(0, {a, b, c});
 
-    CHECK(turns(places, 5) == "bcbcb");
+    CHECK(turns(places, 5) == "bcabc");
+    auto alone = at(0, {a});
+    CHECK(turns(alone, 2) == "aa");
 }
 
 TEST_CASE("the process at another place asks its own server too, which a leader may have claimed") {
@@ -78,8 +80,31 @@ TEST_CASE("a silent place is waited for where it would be half of them") {
 
     places.next();
     CHECK_FALSE(places.may_begin_record());
+    places.next();
+    places.knows_none(a);
+    CHECK_FALSE(places.may_begin_record());
     places.knows_none(b);
     CHECK(places.may_begin_record());
+}
+
+TEST_CASE("what a place has answered holds until it is asked again") {
+    auto places = at(0, {a, b});
+    places.next();
+    places.knows_none(b);
+    REQUIRE(places.may_begin_record());
+
+    turns(places, 2);
+
+    CHECK_FALSE(places.may_begin_record());
+}
+
+TEST_CASE("in the first turn each place is asked once") {
+    Places places{{a, b}};
+    CHECK(places.is_first_turn());
+    turns(places, 2);
+    CHECK(places.is_first_turn());
+    places.next();
+    CHECK_FALSE(places.is_first_turn());
 }
 
 TEST_CASE("an answer of another address than the places counts for none of them") {

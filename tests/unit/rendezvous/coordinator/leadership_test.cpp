@@ -435,6 +435,13 @@ TEST_CASE("a server that waits at another endpoint names the leader that claims 
         claim("other");
         CHECK_FALSE(names());
     }
+    SUBCASE("the one that has claimed it last") {
+        server.handle(
+            Coordinator::VotersChanged{"none", {own.nonce, {9, nonce}, {1, {own}, {}}}}, begin);
+        claim("none");
+        CHECK(names());
+        CHECK(*server.sent<control::Voters>() == voters);
+    }
     SUBCASE("not where nodes do not vote") {
         server.coordinator = Coordinator{{"none", true}};
         claim("none");
