@@ -493,7 +493,7 @@ std::vector<Endpoint> RendezvousAccess::claimed_places() const {
 /// At the first place nodes that start find this server themselves, until it is gone and another
 /// one leads. Where none could follow, others need not know its record.
 std::optional<EndpointClaim::Leader> RendezvousAccess::claim() const {
-    if (!election_->is_leading()) return std::nullopt;
+    if (voters_ == nullptr || !election_->is_leading()) return std::nullopt;
     if (places_.is_first() && !voters_->shared_record()) return EndpointClaim::Leader{};
     return EndpointClaim::Leader{control::Claim{config_.join.run_id, *voters_->known()}};
 }
