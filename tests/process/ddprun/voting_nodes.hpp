@@ -20,7 +20,7 @@ namespace ddprun::test {
 /// Each node is on a host of its own, and the first one serves.
 class ThreeHosts {
 public:
-    explicit ThreeHosts(int count = 3) : hosts{count} {}
+    explicit ThreeHosts(std::size_t count = 3) : hosts{count} {}
     static std::string why_not() { return NetworkHosts::why_not(); }
 
     /// Starts the next node.
