@@ -18,14 +18,14 @@ using namespace ddprun::test;
 using std::chrono::seconds;
 
 TEST_CASE("standby: the node that serves is killed, another one leads, and it can join again") {
-    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    if (const auto reason = VotingHosts::why_not(); !reason.empty()) return skip(reason);
     Words security{"--insecure"};
     SUBCASE("without a secret") {}
     SUBCASE("with a secret") {
         security = {"--secure"};
     }
     const TempDir dir;
-    ThreeHosts job;
+    VotingHosts job;
     auto nodes = start_voters(dir, job, short_lease + security);
 
     kill_node(nodes[0]);
@@ -41,16 +41,14 @@ TEST_CASE("standby: the node that serves is killed, another one leads, and it ca
     nodes.push_back(job.start_on(job.hosts[0], dir, short_lease + security, until_go(dir)));
 
     nodes.back().wait_for_line("rendezvous.stepped_down");
-    for (std::size_t i = 1; i < nodes.size(); ++i)
-        nodes[i].wait_for_line("up 3 in [1-9]", seconds{90});
-    let_end(dir, nodes, 1);
+    let_next_three_end(dir, nodes);
     CHECK(no_descendants_left());
 }
 
 TEST_CASE("standby: the host that serves is cut off, and is a part of the job again later") {
-    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    if (const auto reason = VotingHosts::why_not(); !reason.empty()) return skip(reason);
     const TempDir dir;
-    ThreeHosts job;
+    VotingHosts job;
     auto nodes = start_voters(dir, job, short_lease + Words{"--insecure"});
     const int worker = nodes[0].wait_for_number("pid ");
 
@@ -71,9 +69,9 @@ TEST_CASE("standby: the host that serves is cut off, and is a part of the job ag
 
 TEST_CASE(
     "standby: the node that serves is started again before the others have elected a leader") {
-    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    if (const auto reason = VotingHosts::why_not(); !reason.empty()) return skip(reason);
     const TempDir dir;
-    ThreeHosts job;
+    VotingHosts job;
     const auto options = short_lease + Words{"--insecure"};
     auto nodes = start_voters(dir, job, options);
 
@@ -84,17 +82,15 @@ TEST_CASE(
     nodes.back().wait_for_line("rendezvous.stepped_down .*elected another leader");
     // It had begun a job of its own, which none of the others has joined.
     CHECK_FALSE(contains(nodes.back().err(), "round.started"));
-    for (std::size_t i = 1; i < nodes.size(); ++i)
-        nodes[i].wait_for_line("up 3 in [1-9]", seconds{90});
-    let_end(dir, nodes, 1);
+    let_next_three_end(dir, nodes);
     CHECK(no_descendants_left());
 }
 
 TEST_CASE(
     "standby: most voters are lost at once, the last one joins those that are started again") {
-    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    if (const auto reason = VotingHosts::why_not(); !reason.empty()) return skip(reason);
     const TempDir dir;
-    ThreeHosts job;
+    VotingHosts job;
     // Without the last one there is no round, so it is let in when its voters have had their time.
     const auto options = short_lease + Words{"--insecure", "--nnodes=3", "--shutdown-timeout=1"};
     auto nodes = start_voters(dir, job, options);
@@ -112,9 +108,9 @@ TEST_CASE(
 
 TEST_CASE(
     "standby: most voters are killed, and those that are started again join the one that served") {
-    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    if (const auto reason = VotingHosts::why_not(); !reason.empty()) return skip(reason);
     const TempDir dir;
-    ThreeHosts job;
+    VotingHosts job;
     const auto options = short_lease + Words{"--insecure", "--shutdown-timeout=1"};
     auto nodes = start_voters(dir, job, options);
 
@@ -133,9 +129,9 @@ TEST_CASE(
 }
 
 TEST_CASE("standby: SIGTERM on the node that serves: it leaves, and the others go on") {
-    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    if (const auto reason = VotingHosts::why_not(); !reason.empty()) return skip(reason);
     const TempDir dir;
-    ThreeHosts job;
+    VotingHosts job;
     auto nodes = start_voters(dir, job, short_lease + Words{"--insecure"});
 
     nodes[0].signal(SIGTERM);
@@ -147,14 +143,14 @@ TEST_CASE("standby: SIGTERM on the node that serves: it leaves, and the others g
 }
 
 TEST_CASE("standby: SIGINT on any node ends the job, and each node exits at once") {
-    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    if (const auto reason = VotingHosts::why_not(); !reason.empty()) return skip(reason);
     std::size_t interrupted = 0;
     SUBCASE("on the node that serves") {}
     SUBCASE("on another one") {
         interrupted = 1;
     }
     const TempDir dir;
-    ThreeHosts job;
+    VotingHosts job;
     auto nodes = start_voters(
         dir, job, {"--insecure", "--rdzv-conf=keep_alive_interval=60,keep_alive_max_attempt=5"});
 
@@ -169,9 +165,9 @@ TEST_CASE("standby: SIGINT on any node ends the job, and each node exits at once
 }
 
 TEST_CASE("standby: of two nodes the one that is left says what would have saved the job") {
-    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    if (const auto reason = VotingHosts::why_not(); !reason.empty()) return skip(reason);
     const TempDir dir;
-    ThreeHosts job;
+    VotingHosts job;
     const Words options{"--insecure", "--nnodes=2", "--rdzv-conf=keep_alive_interval=1"};
     std::vector<Running> nodes;
     for (int i = 0; i < 2; ++i)
@@ -192,9 +188,9 @@ TEST_CASE("standby: of two nodes the one that is left says what would have saved
 }
 
 TEST_CASE("standby: while nodes of two hosts are there the job ends with the one that serves") {
-    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    if (const auto reason = VotingHosts::why_not(); !reason.empty()) return skip(reason);
     const TempDir dir;
-    ThreeHosts job;
+    VotingHosts job;
     const Words options{
         "--insecure",
         "--rdzv-conf=keep_alive_interval=60,keep_alive_max_attempt=5,last_call_timeout=1"};
@@ -236,9 +232,9 @@ TEST_CASE("standby: while nodes of two hosts are there the job ends with the one
 }
 
 TEST_CASE("standby: all workers succeed, and each node ends at once") {
-    if (const auto reason = ThreeHosts::why_not(); !reason.empty()) return skip(reason);
+    if (const auto reason = VotingHosts::why_not(); !reason.empty()) return skip(reason);
     const TempDir dir;
-    ThreeHosts job;
+    VotingHosts job;
     // A node that waited for the end of a lease would be too late for the test.
     auto nodes = start_voters(
         dir, job, {"--insecure", "--rdzv-conf=keep_alive_interval=60,keep_alive_max_attempt=5"});

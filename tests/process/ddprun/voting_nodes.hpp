@@ -18,9 +18,9 @@
 namespace ddprun::test {
 
 /// Each node is on a host of its own, and the first one serves.
-class ThreeHosts {
+class VotingHosts {
 public:
-    explicit ThreeHosts(std::size_t count = 3) : hosts{count} {}
+    explicit VotingHosts(std::size_t count = 3) : hosts{count} {}
     static std::string why_not() { return NetworkHosts::why_not(); }
 
     /// Starts the next node.
@@ -61,7 +61,7 @@ inline const Words short_lease{"--rdzv-conf=keep_alive_interval=4,keep_alive_max
 /// Starts three nodes, and waits until all of them vote. Until then only the first one does, and
 /// the job ends with it.
 inline std::vector<Running> start_voters(
-    const TempDir& dir, ThreeHosts& job, const Words& options) {
+    const TempDir& dir, VotingHosts& job, const Words& options) {
     auto nodes = start_three(dir, job, options);
     nodes[0].wait_for_line("rendezvous.voters voters=\"[^ ]+ [^ ]+ [^ ]+\"");
     return nodes;
@@ -77,7 +77,7 @@ inline void kill_node(const Running& node) {
 /// Kills these nodes, and starts each of them again on its host: they come last.
 inline void restart(
     const TempDir& dir,
-    const ThreeHosts& job,
+    const VotingHosts& job,
     std::vector<Running>& nodes,
     const std::vector<std::size_t>& killed,
     const Words& options) {
@@ -95,6 +95,13 @@ inline void let_end(const TempDir& dir, std::vector<Running>& nodes, std::size_t
         nodes[i].wait_for_line("done in");
         CHECK(nodes[i].wait_for_code() == 0);
     }
+}
+
+/// The nodes after the first one are in another round of three, which then ends.
+inline void let_next_three_end(const TempDir& dir, std::vector<Running>& nodes) {
+    for (std::size_t i = 1; i < nodes.size(); ++i)
+        nodes[i].wait_for_line("up 3 in [1-9]", std::chrono::seconds{90});
+    let_end(dir, nodes, 1);
 }
 
 }  // namespace ddprun::test
