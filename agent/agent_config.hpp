@@ -35,6 +35,8 @@ struct VotersPlan {
     /// The endpoints of the command line after the first one: there too nodes that start find the
     /// job.
     std::vector<Endpoint> more_places = {};
+    /// A `ddprun-rendezvous` that votes too (--rdzv-witness).
+    std::optional<Endpoint> witness = std::nullopt;
 };
 
 /// The election of the server among the nodes (--rdzv-backend=etcd or k8s, --rdzv-standby).
@@ -74,9 +76,13 @@ struct RendezvousPlan {
     /// Where nodes of the job serve or are to be found: `endpoint`, and with voters more places.
     std::vector<Endpoint> places() const {
         std::vector<Endpoint> all{endpoint};
-        if (const auto* voters = election ? std::get_if<VotersPlan>(&election->engine) : nullptr)
-            all.insert(all.end(), voters->more_places.begin(), voters->more_places.end());
+        if (const auto* plan = voters())
+            all.insert(all.end(), plan->more_places.begin(), plan->more_places.end());
         return all;
+    }
+    /// Null: nodes do not vote.
+    const VotersPlan* voters() const {
+        return election ? std::get_if<VotersPlan>(&election->engine) : nullptr;
     }
     /// As on the command line: "node1:29400,node2:29400".
     std::string typed_endpoint() const { return describe(places()); }

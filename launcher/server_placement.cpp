@@ -68,6 +68,8 @@ std::string server_placement(const JobSpec& spec, const SystemInfo& system) {
             [](const server::Refuse& refuse) { return "this cannot work: " + refuse.reason; }},
         decision);
     if (election) text += "; when it is gone the nodes of the round elect another one";
+    if (const auto& witness = spec.witness.value)
+        text += ", with the vote of the witness at " + witness->to_string();
     for (const auto& endpoint : spec.more_endpoints) {
         const auto more = server::decide(facts_of(spec, system, endpoint));
         if (std::holds_alternative<server::Listen>(more))

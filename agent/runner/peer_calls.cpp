@@ -132,6 +132,8 @@ struct PeerCalls::State {
     peer_calls::Session session_of_caller();
     using KeyOf = tls::Key (tls::Secrets::*)(const Nonce&) const;
     peer_calls::Session session_towards(const Nonce& callee, KeyOf key_of) const;
+    /// Towards a `ddprun-rendezvous`, as on a control connection.
+    peer_calls::Session session_towards_server() const;
     /// The line of the answer to a request of a vote; empty: none.
     std::string answer_to_vote(std::string_view line) const;
 };
@@ -151,6 +153,11 @@ peer_calls::Session PeerCalls::State::session_of_caller() {
 peer_calls::Session PeerCalls::State::session_towards(const Nonce& callee, KeyOf key_of) const {
     if (!secrets) return std::nullopt;
     return tls::Session::for_client(((*secrets).*key_of)(callee));
+}
+
+peer_calls::Session PeerCalls::State::session_towards_server() const {
+    if (!secrets) return std::nullopt;
+    return tls::Session::for_client(secrets->control_key());
 }
 
 std::string PeerCalls::State::answer_to_vote(std::string_view line) const {
@@ -176,6 +183,10 @@ PeerCalls::~PeerCalls() {
     if (listener_) listener_->close();
     state_->is_over = true;
     state_->callers.clear();
+}
+
+bool PeerCalls::has_secret() const {
+    return state_->secrets.has_value();
 }
 
 void PeerCalls::listen(net::Tcp::acceptor acceptor) {
@@ -253,22 +264,38 @@ void PeerCalls::serve_votes(std::optional<Votes> votes) {
 }
 
 void PeerCalls::ask_voter(
-    Endpoint to, const Nonce& voter, const std::string& request, OnVote on_answer) {
+    control::VoterAddress to, const Nonce& voter, const std::string& request, OnVote on_answer) {
+    const auto node = to.is_witness ? std::nullopt : std::optional{voter};
+    ask_for_vote(std::move(to.endpoint), node, request, std::move(on_answer));
+}
+
+void PeerCalls::identify(Endpoint witness, const voters::Identify& request, OnVote on_answer) {
+    ask_for_vote(std::move(witness), std::nullopt, voters::encode(request), std::move(on_answer));
+}
+
+void PeerCalls::ask_for_vote(
+    Endpoint to, std::optional<Nonce> node, const std::string& request, OnVote on_answer) {
     auto line = std::string{voters::vote_protocol} + request;
     boost::asio::co_spawn(
         io_,
-        call_voter(state_, std::move(to), voter, std::move(line), std::move(on_answer)),
+        call_voter(state_, std::move(to), node, std::move(line), std::move(on_answer)),
         boost::asio::detached);
 }
 
 boost::asio::awaitable<void> PeerCalls::call_voter(
-    std::shared_ptr<State> state, Endpoint to, Nonce voter, std::string line, OnVote on_answer) {
+    std::shared_ptr<State> state,
+    Endpoint to,
+    std::optional<Nonce> node,
+    std::string line,
+    OnVote on_answer) {
+    auto session = node ? state->session_towards(*node, &tls::Secrets::vote_key)
+                        : state->session_towards_server();
     const auto reply = co_await peer_calls::question(
         std::move(to),
         std::move(line),
         peer_calls::max_vote_bytes,
         state->answer_timeout,
-        state->session_towards(voter, &tls::Secrets::vote_key));
+        std::move(session));
     if (!state->is_over) on_answer(reply);
 }
 

@@ -3,9 +3,11 @@
 
 #include "agent/supervise/neighbours.hpp"
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/control/voter_address.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/listener.hpp"
 #include "rendezvous/tls/secret_file.hpp"
+#include "rendezvous/voters/vote_text.hpp"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
@@ -65,6 +67,9 @@ public:
     PeerCalls(const PeerCalls&) = delete;
     PeerCalls& operator=(const PeerCalls&) = delete;
 
+    /// Calls are encrypted.
+    bool has_secret() const;
+
     /// Accepts calls on this port, except from other users of this machine.
     void listen(net::Tcp::acceptor acceptor);
     /// Handles an incoming call. If there are too many, the one that has waited longest is closed.
@@ -78,7 +83,11 @@ public:
     void serve_votes(std::optional<Votes> votes);
     /// `request`: one line, as `voters::encode` returns it. `on_answer` is not called from inside
     /// this function, or after this object is destroyed.
-    void ask_voter(Endpoint to, const Nonce& voter, const std::string& request, OnVote on_answer);
+    void ask_voter(
+        control::VoterAddress to, const Nonce& voter, const std::string& request, OnVote on_answer);
+    /// Asks the `ddprun-rendezvous` at this numeric address for the nonce under which it votes
+    /// (`voters::identity_in`). `on_answer` as in `ask_voter`.
+    void identify(Endpoint witness, const voters::Identify& request, OnVote on_answer);
 
 private:
     struct Caller;
@@ -86,8 +95,15 @@ private:
 
     static boost::asio::awaitable<void> hear(std::shared_ptr<State> state, int number);
     static boost::asio::awaitable<void> call(std::shared_ptr<State> state, Neighbours::Ask ask);
+    /// `node`: the voter's nonce; none: a witness is asked.
+    void ask_for_vote(
+        Endpoint to, std::optional<Nonce> node, const std::string& request, OnVote on_answer);
     static boost::asio::awaitable<void> call_voter(
-        std::shared_ptr<State> state, Endpoint to, Nonce voter, std::string line, OnVote on_answer);
+        std::shared_ptr<State> state,
+        Endpoint to,
+        std::optional<Nonce> node,
+        std::string line,
+        OnVote on_answer);
 
     boost::asio::io_context& io_;
     std::shared_ptr<State> state_;

@@ -53,6 +53,17 @@ RendezvousAccess::RendezvousAccess(
           },
           [this] { return claim(); }) {
     if (config.secret) secrets_.emplace(*config.secret);
+    const auto* voters = config_.rendezvous.voters();
+    if (voters != nullptr && voters->witness)
+        witness_.emplace(
+            io_,
+            peers_.calls,
+            *voters->witness,
+            WitnessFinder::Hooks{
+                [this] { return led_record(); },
+                [this](std::optional<control::VoterPlace> seen) {
+                    if (server_) server_->witness_changed(std::move(seen));
+                }});
     if (!config_.rendezvous.has_outside_engine()) return;
     const auto candidate = make_nonce(peers_.random).to_string();
     election_ = std::make_unique<Election>(
@@ -334,6 +345,7 @@ Election::Hooks RendezvousAccess::election_hooks() {
             note_succession();
             open_sought(own_server_);
             endpoint_claim_.start(claimed_places());
+            if (witness_) witness_->start();
             boost::asio::post(io_, [this] { hooks_.on_elected(); });
         },
         [this](std::uint64_t epoch, Instant until) {
@@ -386,116 +398,6 @@ void RendezvousAccess::fail_sought(std::string reason) {
     boost::asio::post(io_, [this, link = sought_, error, reason = std::move(reason)]() mutable {
         hooks_.on_event(Agent::LinkClosed{link, error, std::move(reason)});
     });
-}
-
-// ---- voters -------------------------------------------------------------------------------------
-
-/// This process is a voter from here on, and asks the other ones.
-void RendezvousAccess::begin_voting(std::string own_address) {
-    const auto [nonce, peer_port] = peers_.own_voter();
-    // Its engine serves this process's votes until it is destroyed.
-    election_.reset();
-    voters_retry_.cancel();
-    auto engine = std::make_unique<VoterEngine>(
-        io_,
-        peers_.calls,
-        config_.join.run_id,
-        nonce,
-        VoterEngine::Place{config_.join.node.host, {std::move(own_address), peer_port}},
-        peers_.random);
-    engine->on_over([this] { hooks_.on_voters_released(); });
-    engine->on_accepted([this] { note_succession(); });
-    voters_ = engine.get();
-    election_ = std::make_unique<Election>(
-        io_,
-        Election::Engine{std::move(engine), "the voters", limits::voted_ttl, true},
-        nonce.to_string(),
-        election_hooks());
-    succession_.begin_record();
-    note_succession();
-}
-
-/// The job's server leads by another record, about which this process has not voted.
-void RendezvousAccess::vote_about(const std::optional<Nonce>& record) {
-    if (voters_ == nullptr || !record || election_->is_leading()) return;
-    const auto known = voters_->known();
-    if (!known || known->lineage == *record) return;
-    renew_voter("the job's server leads by another one");
-}
-
-/// This process votes about another record from here on. A server here has its voter too.
-void RendezvousAccess::renew_voter(std::string reason) {
-    log::warning("rendezvous.record_replaced", {{"reason", reason}});
-    begin_voting(voters_->local_address());
-    is_record_lost_ = false;
-    fail_sought(reason);
-    if (!server_) return;
-    server_.reset();
-    auto on = own_listen_;
-    on.port = own_server_.port;
-    if (const auto failed = host({on, std::move(reason)}))
-        log::warning("rendezvous.not_served", {{"reason", failed->describe()}});
-}
-
-/// From a leader, or from a server that does not lead any more.
-void RendezvousAccess::know(const control::Voters& voters) {
-    if (voters_ == nullptr) return;
-    if (is_record_lost_) vote_about(voters.lineage);
-    voters_->known(voters);
-    if (voters_->known()) places_.end_asking();
-    note_succession();
-    // A server that leads has sent this message itself.
-    if (server_ && !election_->is_leading()) server_->voters_changed(config_.join.run_id, voters);
-}
-
-void RendezvousAccess::replace_lost_leader() {
-    if (voters_->misses_leader() && !election_->is_leading()) election_->seek(false);
-}
-
-/// The coordinator waits for the answer, so this is tried as long as this server leads.
-void RendezvousAccess::change_voters(const coordinator::ChangeVoters& change) {
-    if (!election_->is_leading() || election_->epoch() != change.epoch) return;
-    voters_->change_voters(
-        change.epoch, change.voters, [this, change](Result<control::Voters> changed) {
-            if (changed) {
-                const auto voters = short_list(
-                    changed->set.voters, {limits::max_voters, " "}, [](const auto& voter) {
-                        return voter.address;
-                    });
-                log::info("rendezvous.voters", {{"voters", voters}});
-                note_succession();
-                return server_->voters_changed(change.run_id, std::move(*changed));
-            }
-            log::debug("rendezvous.voters_not_changed", {{"reason", changed.error().describe()}});
-            voters_retry_.expires_after(limits::voters_retry);
-            voters_retry_.async_wait([this, change](const error_code& ec) {
-                if (!ec) change_voters(change);
-            });
-        });
-}
-
-/// This process is the only voter of its own record, in which no round was begun: the job has
-/// another one.
-void RendezvousAccess::follow(const control::Voters& voters) {
-    begin_voting(voters_->local_address());
-    fail_sought("the job has another leader");
-    know(voters);
-}
-
-/// Nodes that start find a server at its own place themselves.
-std::vector<Endpoint> RendezvousAccess::claimed_places() const {
-    if (voters_ == nullptr) return {};
-    auto places = places_.all();
-    if (const auto own = places_.own()) places.erase(places.begin() + static_cast<int>(*own));
-    return places;
-}
-
-/// At the first place nodes that start find this server themselves, until it is gone and another
-/// one leads. Where none could follow, others need not know its record.
-std::optional<EndpointClaim::Leader> RendezvousAccess::claim() const {
-    if (voters_ == nullptr || !election_->is_leading()) return std::nullopt;
-    if (places_.is_first() && !voters_->shared_record()) return EndpointClaim::Leader{};
-    return EndpointClaim::Leader{control::Claim{config_.join.run_id, *voters_->known()}};
 }
 
 void RendezvousAccess::release(bool is_job_over) {

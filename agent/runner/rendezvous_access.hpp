@@ -7,6 +7,7 @@
 #include "agent/runner/endpoint_claim.hpp"
 #include "agent/runner/peer_calls.hpp"
 #include "agent/runner/voter_engine.hpp"
+#include "agent/runner/witness_finder.hpp"
 #include "agent/supervise/agent.hpp"
 #include "agent/supervise/succession.hpp"
 #include "rendezvous/base/random.hpp"
@@ -125,6 +126,7 @@ private:
     void know(const control::Voters& voters);
     void change_voters(const coordinator::ChangeVoters& change);
     void follow(const control::Voters& voters);
+    std::optional<voters::Identify> led_record() const;
     std::vector<Endpoint> claimed_places() const;
     std::optional<EndpointClaim::Leader> claim() const;
     void note_refusal(const Endpoint& place, control::Refused& refused);
@@ -142,9 +144,13 @@ private:
     bool is_successor_ = false;
     Succession succession_;
     bool is_interrupted_ = false;
+    /// The last request of the coordinator.
+    std::optional<coordinator::ChangeVoters> wanted_voters_;
     boost::asio::steady_timer voters_retry_;
     Places places_;
     EndpointClaim endpoint_claim_;
+    /// None: the job has no witness.
+    std::optional<WitnessFinder> witness_;
     /// The last search for the leader has failed.
     bool has_found_none_ = false;
     /// No leader was found for so long that the job may have another record at the endpoint.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/runner/voter_engine.hpp"
 
-#include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/control/voter_address.hpp"
 #include "rendezvous/voters/vote_text.hpp"
 
 #include <boost/asio/post.hpp>
@@ -114,7 +114,7 @@ void VoterEngine::perform(Requests::Effect& effect) {
 void VoterEngine::send(const Requests::Send& send) {
     const auto voter = send.to.nonce;
     if (voter_.is_own(voter)) return driver_.post(Requests::Answered{voter, vote(send.request)});
-    const auto to = parse_endpoint(send.to.address, 0);
+    const auto to = control::parse_voter_address(send.to.address);
     if (!to) return driver_.post(Requests::Unreached{voter});
     const auto call = newest_calls_[voter] = ++last_call_;
     calls_.ask_voter(

@@ -23,7 +23,8 @@
 namespace ddprun::agent {
 
 /// Keeps the record of the job's leader on up to five of the job's own processes: the shell of
-/// witness::VoterRequests, and this process's voter. Other voters are asked at their peer ports.
+/// witness::VoterRequests, and this process's voter. Other voters are asked at their peer ports, a
+/// witness at the port of its `ddprun-rendezvous`.
 ///
 /// Lives on the agent's thread. Requires: there is one of them for a process and job; `calls` and
 /// `random` outlive it.

@@ -39,7 +39,11 @@ std::string election_options(const ElectionPlan& election, const std::string& ty
     const bool is_encrypted = election.access.credentials.has_value();
     auto text = std::visit(
         Overloaded{
-            [&](const VotersPlan&) { return " --rdzv-endpoint=" + typed + " --rdzv-standby=auto"; },
+            [&](const VotersPlan& plan) {
+                const auto witness =
+                    plan.witness ? " --rdzv-witness=" + plan.witness->to_string() : std::string{};
+                return " --rdzv-endpoint=" + typed + " --rdzv-standby=auto" + witness;
+            },
             [&](const auto& engine) { return engine_options(engine, is_encrypted); }},
         election.engine);
     if (!election.conf.empty()) text += " --rdzv-conf=" + shell_word(election.conf);
@@ -137,9 +141,15 @@ std::string next_step_after_loss(bool was_hosted, const AgentConfig& config) {
     const bool is_one_machine = endpoint.host == "localhost" || is_loopback(endpoint.host);
     if (!was_hosted || config.rendezvous.is_static || is_one_machine || config.join.incarnation)
         return {};
-    if (config.rendezvous.has_voters())
-        return "start the job again; another node can serve once nodes of three hosts are in a "
-               "round (docs/which-rendezvous.md)";
+    if (const auto* voters = config.rendezvous.voters())
+        return std::string{"start the job again; another node can serve once nodes of "} +
+               (voters->witness ? "two hosts are in a round and the witness is reached"
+                                : "three hosts are in a round") +
+               " (docs/which-rendezvous.md)";
+    if (config.join.nodes.max == 2)
+        return "start the job again; it survives the loss of " + endpoint.host +
+               " with --rdzv-witness=HOST on both nodes, where HOST is a third machine that runs "
+               "ddprun-rendezvous, and with etcd (docs/which-rendezvous.md)";
     return "start the job again; it survives the loss of " + endpoint.host +
            " with --rdzv-standby=auto, the default, if it has at least 3 nodes and MIN of --nnodes "
            "is more than half of MAX, and with etcd (docs/which-rendezvous.md)";

@@ -184,6 +184,8 @@ std::string explain(
         : spec.is_static.value              ? "static"
                                             : "c10d");
     page.row("standby", spec.failover, std::string{control::name_of(spec.failover.value)});
+    if (const auto& witness = spec.witness.value)
+        page.row("witness", spec.witness, witness->to_string());
     const auto& restarts = spec.restarts;
     page.row("restart delay", restarts.delay, describe(restarts.delay.value));
     page.row(

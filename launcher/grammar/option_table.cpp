@@ -113,6 +113,12 @@ constexpr std::array all_rows{
          rendezvous,
          "auto: from three nodes on, if MIN of --nnodes is more than half of MAX, the nodes elect "
          "another one when the node that serves is gone (default auto)"}),
+    own(
+        {"rdzv-witness",
+         "HOST[:PORT]",
+         rendezvous,
+         "a ddprun-rendezvous on a machine that no node runs on (default port 29400): with its "
+         "vote two nodes are enough to elect another server; the same on all nodes"}),
     OptionRow{"rdzv-id", "ID", rendezvous, "name of the job, the same on all nodes"},
     OptionRow{
         "rdzv-conf",

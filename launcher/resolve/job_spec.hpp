@@ -122,6 +122,8 @@ struct JobSpec {
     From<std::optional<agent::ElectionPlan>> election;
     /// Whether the nodes elect another server when the first one is gone.
     From<control::Failover> failover;
+    /// A `ddprun-rendezvous` that votes about the server too.
+    From<std::optional<Endpoint>> witness;
     EtcdAccessChoice etcd_access;
     /// The folder of the pod's service account, for an election by a Lease.
     std::string service_account;

@@ -74,12 +74,8 @@ void Coordinator::dispatch(Event& event, Instant now, std::vector<Effect>& out) 
                 if (leadership_.lead(std::move(led), now)) ends_ = EndRecord::decode(ends);
             },
             [&](const Recorded& recorded) { on_recorded(recorded.number, now, out); },
-            [&](VotersChanged& changed) {
-                // A server whose nodes vote has no tenants.
-                const auto job = newest_.find({{}, changed.run_id});
-                if (job != newest_.end()) pass(job->second, changed.voters, now, out);
-                voters_ = std::move(changed);
-            },
+            [&](VotersChanged& changed) { on_voters_changed(std::move(changed), now, out); },
+            [&](WitnessChanged& changed) { on_witness_changed(std::move(changed), now, out); },
             [&](Deposed& deposed) {
                 if (leadership_.ends_at()) step_down(std::move(deposed.reason), 0, out);
             },
@@ -184,26 +180,6 @@ void Coordinator::turn_elsewhere(
                 control::JobCommandAnswer::Outcome::not_possible,
                 reason + " now: give the address of the node that does"}});
     out.push_back(Close{received.connection, std::move(reason)});
-}
-
-/// This process was started at the endpoint of the job, and nothing was agreed on yet.
-bool Coordinator::is_just_begun(const std::string& run_id) const {
-    const auto job = newest_.find({{}, run_id});
-    const bool is_young = job == newest_.end() || jobs_.at(job->second).is_young();
-    return options_.voter && options_.hosted_run_id == run_id && !voters_ && is_young;
-}
-
-/// This process was started at an endpoint of a job whose nodes have elected another leader. As
-/// long as its own job is young, it follows that leader; if it has none, it names that leader.
-void Coordinator::on_claim(
-    ConnectionId connection, control::Claim claim, Instant now, std::vector<Effect>& out) {
-    if (options_.voter && options_.hosted_run_id == claim.run_id && !leadership_.may_act(now)) {
-        voters_ = {claim.run_id, std::move(claim.voters)};
-        return out.push_back(Close{connection, "this server names that leader"});
-    }
-    if (!is_just_begun(claim.run_id))
-        return out.push_back(Close{connection, "this server goes on with its own job"});
-    step_down("the job's nodes have elected another leader", 0, out, std::move(claim.voters));
 }
 
 void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vector<Effect>& out) {
@@ -369,6 +345,7 @@ Coordinator::JobId Coordinator::add_job(Job job) {
     // Those that have elected this leader.
     if (voters_ && voters_->run_id == identity.run_id && voters_->voters.lineage == identity.record)
         job.know(voters_->voters);
+    job.know_witness(witness_);
     newest_[identity.name()] = id;
     by_incarnation_[{identity.name(), identity.incarnation}] = id;
     quotas_.add({identity.network, identity.tenant});

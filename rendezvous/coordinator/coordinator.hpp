@@ -72,6 +72,11 @@ public:
         std::string run_id;
         control::Voters voters;
     };
+    /// A process that is no part of the hosted job can vote about its leader, where nodes alone are
+    /// one too few. One that was started again is another voter. None: it does not answer.
+    struct WitnessChanged {
+        std::optional<control::VoterPlace> witness;
+    };
     /// The server no longer leads: the election reports it, or its own node leaves.
     struct Deposed {
         std::string reason;
@@ -85,6 +90,7 @@ public:
         Led,
         Recorded,
         VotersChanged,
+        WitnessChanged,
         Deposed,
         DeadlinePassed>;
 
@@ -165,6 +171,8 @@ private:
     bool is_just_begun(const std::string& run_id) const;
     void on_claim(
         ConnectionId connection, control::Claim claim, Instant now, std::vector<Effect>& out);
+    void on_voters_changed(VotersChanged changed, Instant now, std::vector<Effect>& out);
+    void on_witness_changed(WitnessChanged changed, Instant now, std::vector<Effect>& out);
     std::string reason_to_wait(const control::Join& join, Instant now) const;
     void turn_elsewhere(
         const Received& received, std::string reason, std::vector<Effect>& out) const;
@@ -234,6 +242,7 @@ private:
     /// For nodes that ask while this server does not lead: the voters can name the leader. None: no
     /// nodes vote, or they are not known.
     std::optional<VotersChanged> voters_;
+    std::optional<control::VoterPlace> witness_;
     /// The ends of jobs under this server and earlier leaders.
     EndRecord ends_;
     /// Jobs whose end is not recorded yet, by the number of the `Record`.

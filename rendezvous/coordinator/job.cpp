@@ -182,6 +182,7 @@ void Job::dispatch(JobStep& step, Event event) {
             [&](const Commanded& commanded) { on_commanded(step, commanded); },
             [&](EndRecorded) { on_recorded(step); },
             [&](VotersChanged& voters) { on_voters_changed(step, std::move(voters)); },
+            [&](WitnessChanged& changed) { on_witness_changed(step, std::move(changed.witness)); },
             [&](const Dissolved& dissolved) { job::on_dissolved(step, dissolved); },
             [&](DeadlinePassed) {
                 // The event may be early, late or meant for another job.

@@ -65,6 +65,10 @@ public:
     struct EndRecorded {};
     /// The election's record has these voters.
     using VotersChanged = control::Voters;
+    /// This process can vote too, where nodes alone are one too few; none: it does not answer.
+    struct WitnessChanged {
+        std::optional<control::VoterPlace> witness;
+    };
     struct DeadlinePassed {};
     using Event = std::variant<
         Joined,
@@ -76,6 +80,7 @@ public:
         Dissolved,
         EndRecorded,
         VotersChanged,
+        WitnessChanged,
         DeadlinePassed>;
     using Effect = coordinator::Effect;
 
@@ -98,6 +103,10 @@ public:
     bool is_changing_voters() const { return data_.voters.requested.has_value(); }
     /// Requires: the job has no members yet.
     void know(control::Voters voters) { data_.voters.known = std::move(voters); }
+    /// Requires: as above.
+    void know_witness(std::optional<control::VoterPlace> witness) {
+        data_.voters.witness = std::move(witness);
+    }
     /// The job is over, and no node is connected or may come back for the result.
     bool is_settled() const {
         return is_over() && data_.members.size() == 0 && unrecorded_result() == nullptr;

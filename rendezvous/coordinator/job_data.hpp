@@ -226,6 +226,9 @@ struct Holds {
 struct JobVoters {
     /// As last reported by the election.
     std::optional<control::Voters> known;
+    /// A process that is no part of the job and can vote; none: there is none, or it was not
+    /// reached.
+    std::optional<control::VoterPlace> witness;
     /// Those of the last `ChangeVoters`, until its answer.
     std::optional<std::vector<control::VoterPlace>> requested;
 };

@@ -43,6 +43,10 @@ std::string describe(const Coordinator::Event& event) {
                 return "job " + changed.run_id + " has " +
                        control::describe(control::ServerMessage{changed.voters});
             },
+            [](const Coordinator::WitnessChanged& changed) {
+                return changed.witness ? "the witness is " + changed.witness->address
+                                       : std::string{"the witness does not answer"};
+            },
             [](const Coordinator::Deposed& deposed) {
                 return "deposed \"" + deposed.reason + "\"";
             },

@@ -4,6 +4,7 @@
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/control/versions.hpp"
+#include "rendezvous/control/voter_address.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -58,6 +59,29 @@ bool may_vote(const JobData& job, const Member& member) {
            is_numeric(host_of(job, member)) && !is_of_leader(job, member);
 }
 
+VoterCandidate leader_of(const JobData& job) {
+    const auto& own = *job.identity.voter;
+    const auto* member = job.members.find(own.nonce);
+    return {own, member == nullptr ? std::string{} : member->host()};
+}
+
+/// A witness on the host of a node that may vote is one more process of that host: both are lost
+/// together.
+std::string host_of_witness(
+    const control::VoterPlace& witness,
+    const VoterCandidate& leader,
+    const std::vector<VoterCandidate>& nodes) {
+    const auto address = [](const control::VoterPlace& place) {
+        const auto parsed = control::parse_voter_address(place.address);
+        return parsed ? parsed->endpoint.host : std::string{};
+    };
+    const auto own = address(witness);
+    if (address(leader.place) == own) return leader.host;
+    const auto beside = std::find_if(
+        nodes.begin(), nodes.end(), [&](const auto& node) { return address(node.place) == own; });
+    return beside == nodes.end() ? witness.address : beside->host;
+}
+
 std::vector<VoterCandidate> candidates(const JobData& job) {
     std::vector<VoterCandidate> found;
     std::set<Nonce> voters;
@@ -78,13 +102,9 @@ std::vector<VoterCandidate> candidates(const JobData& job) {
         if (hosts.insert(member->host()).second)
             found.push_back({place_of(job, *member), member->host()});
     }
+    if (const auto& witness = job.voters.witness)
+        found.push_back({*witness, host_of_witness(*witness, leader_of(job), found)});
     return found;
-}
-
-VoterCandidate leader_of(const JobData& job) {
-    const auto& own = *job.identity.voter;
-    const auto* member = job.members.find(own.nonce);
-    return {own, member == nullptr ? std::string{} : member->host()};
 }
 
 }  // namespace
@@ -123,7 +143,8 @@ void update_voters(JobStep& step) {
     // job" in rendezvous/voters/README.md).
     if (!job.identity.voter || !job.round || job.is<Recovering>() || job.is<Over>()) return;
     if (job.causes.cancel) return;
-    auto& [known, requested] = job.voters;
+    const auto& known = job.voters.known;
+    auto& requested = job.voters.requested;
     if (requested) return;
     auto chosen = choose_voters(leader_of(job), candidates(job));
     if (known && !known->set.is_joint() && are_same(known->set.voters, chosen)) return;
@@ -131,9 +152,19 @@ void update_voters(JobStep& step) {
     step.out.push_back(ChangeVoters{job.identity.run_id, job.identity.epoch, std::move(chosen)});
 }
 
+void on_witness_changed(JobStep& step, std::optional<control::VoterPlace> witness) {
+    auto& [known, present, requested] = step.job.voters;
+    const bool is_requested =
+        present && requested &&
+        std::find(requested->begin(), requested->end(), *present) != requested->end();
+    if (is_requested) requested.reset();
+    present = std::move(witness);
+}
+
 void on_voters_changed(JobStep& step, control::Voters voters) {
     using namespace voter_roll;
-    auto& [known, requested] = step.job.voters;
+    auto& known = step.job.voters.known;
+    auto& requested = step.job.voters.requested;
     if (known && known->lineage == voters.lineage && voters.ballot < known->ballot) return;
     // A change of the leader alone is no news.
     const bool is_news = !known || known->lineage != voters.lineage || known->set != voters.set;

@@ -3,6 +3,7 @@
 
 #include "rendezvous/coordinator/job_data.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,7 @@
 /// chooses them, the election changes the record, and the nodes are notified of what it has.
 namespace ddprun::coordinator {
 
-/// A node that may vote.
+/// A node that may vote, or the witness.
 struct VoterCandidate {
     control::VoterPlace place;
     std::string host;
@@ -22,7 +23,8 @@ struct VoterCandidate {
 /// The voters that a job should have: the leader, and nodes of other hosts, one of each; of two
 /// candidates that are alike the earlier one. A voter stays while it is connected, and without a
 /// connection too where no other node can replace it. Their number is odd, since one more tolerates
-/// no further loss.
+/// no further loss. The witness, which cannot lead, is the last of `others`, and otherwise one of
+/// them.
 std::vector<control::VoterPlace> choose_voters(
     const VoterCandidate& leader, const std::vector<VoterCandidate>& others);
 
@@ -34,6 +36,9 @@ bool is_node_of_server(const JobData& job, const Member& member);
 /// After each event: requests another set of voters if the present one is not the right one. There
 /// is one request at a time.
 void update_voters(JobStep& step);
+/// Another witness, or none, from here on. A request that has the one before is replaced, since
+/// that one may never answer.
+void on_witness_changed(JobStep& step, std::optional<control::VoterPlace> witness);
 /// The record has these voters.
 void on_voters_changed(JobStep& step, control::Voters voters);
 /// For a member that was welcomed or has resumed.

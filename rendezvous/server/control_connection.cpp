@@ -5,6 +5,7 @@
 #include "rendezvous/base/memory_reserve.hpp"
 #include "rendezvous/control/versions.hpp"
 #include "rendezvous/server/sniff.hpp"
+#include "rendezvous/voters/vote_text.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -111,11 +112,11 @@ void ControlConnection::receive(std::string_view bytes) {
 
 void ControlConnection::understand(std::string_view bytes) {
     if (is_finishing_) return;
-    if (is_greeted_)
+    if (begun_ == Begun::greeting)
         decoder_.append(bytes);
     else
-        greet(bytes);
-    while (is_greeted_ && !is_finishing_ && !is_concluded_) {
+        begin(bytes);
+    while (begun_ == Begun::greeting && !is_finishing_ && !is_concluded_) {
         auto message = decoder_.next();
         if (!message) {
             const auto reason = message.error().describe();
@@ -129,8 +130,34 @@ void ControlConnection::understand(std::string_view bytes) {
     }
 }
 
-void ControlConnection::greet(std::string_view bytes) {
+void ControlConnection::begin(std::string_view bytes) {
     greeting_ += bytes;
+    const auto begin = std::string_view{greeting_}.substr(0, voters::vote_protocol.size());
+    if (begin == voters::vote_protocol) return hear_vote();
+    // The first byte is another one than that of the preamble.
+    if (!voters::vote_protocol.starts_with(begin)) greet();
+}
+
+void ControlConnection::hear_vote() {
+    const auto line = std::string_view{greeting_}.substr(voters::vote_protocol.size());
+    const auto end = line.find('\n');
+    if (std::min(end, line.size()) > limits::max_vote_line_bytes)
+        return abort("a request for a vote is too long");
+    if (end == std::string_view::npos) return;
+    if (access_.is_refused) {
+        const std::string reason{control_connection::needs_secret};
+        send(std::make_shared<const std::string>(reason + '\n'));
+        return finish(reason);
+    }
+    auto answer = hooks_.on_vote(line.substr(0, end));
+    if (answer.empty()) return abort("a request for a vote is not valid");
+    begun_ = Begun::vote;
+    greeting_.clear();
+    send(std::make_shared<const std::string>(std::move(answer)));
+    finish("a vote was answered");
+}
+
+void ControlConnection::greet() {
     const auto preamble = read_preamble(greeting_);
     if (!preamble) return abort(preamble.error().describe());
     if (!*preamble) return;
@@ -144,7 +171,7 @@ void ControlConnection::greet(std::string_view bytes) {
         send(control_connection::frame_of(control::Refused{reason, {}}));
         return finish(reason);
     }
-    is_greeted_ = true;
+    begun_ = Begun::greeting;
     decoder_.append(std::string_view{greeting_}.substr((*preamble)->length));
     greeting_.clear();
     send(control_connection::frame_of(control::Hello{control::own_versions()}));
@@ -245,15 +272,16 @@ void ControlConnection::conclude() {
     // Posted, because this may run inside one of the owner's calls.
     boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
         const auto hooks = std::exchange(self->hooks_, {});
-        if (hooks.on_ended) hooks.on_ended(self->is_greeted_, self->reason_);
+        if (hooks.on_ended) hooks.on_ended(self->reason_);
     });
 }
 
 void ControlConnection::count() {
     const auto& session = access_.session;
-    const auto now = is_concluded_ ? 0
-                                   : queued_bytes_ + encrypted_.size() + decoder_.held_bytes() +
-                                         (session ? session->held_bytes() : 0);
+    const auto now = is_concluded_
+                         ? 0
+                         : queued_bytes_ + encrypted_.size() + greeting_.size() +
+                               decoder_.held_bytes() + (session ? session->held_bytes() : 0);
     const auto before = std::exchange(held_bytes_, now);
     if (before != now && hooks_.on_held) hooks_.on_held(before, now);
 }

@@ -8,6 +8,7 @@
 #include "rendezvous/tls/session.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -30,7 +31,8 @@ struct ControlAccess {
 };
 
 /// The server's end of one agent's control connection: preamble, hello, then frames both ways; all
-/// inside TLS when the server has a secret.
+/// inside TLS when the server has a secret. Instead of the preamble an agent may ask this process
+/// for its vote: one line each way (rendezvous/voters/FORMAT.md), and the connection ends.
 ///
 /// It handles bytes and their sequence only; the coordinator decides what a message means. It is
 /// bounded in both directions. A frame that is too long or cannot be decoded is answered with
@@ -45,15 +47,17 @@ public:
         /// The preamble was valid, and hello is queued.
         std::function<void()> on_greeted;
         std::function<void(control::AgentMessage)> on_message;
-        /// The last callback, called once; the reason is for the log. `was_greeted`: on_greeted was
-        /// called before.
-        std::function<void(bool was_greeted, std::string reason)> on_ended;
+        /// The last callback, called once; the reason is for the log.
+        std::function<void(std::string reason)> on_ended;
         /// The memory that the connection holds has changed.
         std::function<void(std::size_t before, std::size_t now)> on_held = {};
         /// There is no memory for its messages; the owner must end it.
         std::function<void()> on_no_memory = {};
         /// The other end of an encrypted connection has proved the secret.
         std::function<void()> on_established = {};
+        /// Returns the answer's line to a request for a vote, without `voters::vote_protocol`;
+        /// empty: it is not valid.
+        std::function<std::string(std::string_view request)> on_vote = {};
     };
 
     explicit ControlConnection(net::Tcp::socket socket, ControlAccess access = {});
@@ -72,7 +76,10 @@ public:
 
     const std::string& peer() const { return peer_; }
     const net::Tcp::socket& socket() const { return socket_; }
-    /// Empty: the server has no tenants. Requires: it is greeted.
+    /// What the other end has begun with.
+    enum class Begun : std::uint8_t { nothing, greeting, vote };
+    Begun begun() const { return begun_; }
+    /// Empty: the server has no tenants. Requires: it has begun.
     std::string tenant() const { return access_.tenant ? *access_.tenant : std::string{}; }
     /// Requires: it is greeted.
     bool has_proved_secret() const { return access_.session.has_value(); }
@@ -87,7 +94,9 @@ private:
     void begin_handshake(Duration timeout);
     void receive(std::string_view bytes);
     void understand(std::string_view bytes);
-    void greet(std::string_view bytes);
+    void begin(std::string_view bytes);
+    void greet();
+    void hear_vote();
     /// The peer closed its side. What `finish` left in the queue is still written.
     void ended_by_peer(const error_code& ec);
     std::vector<boost::asio::const_buffer> next_buffers(std::size_t frame_count);
@@ -116,7 +125,7 @@ private:
     std::string encrypted_;
     std::size_t held_bytes_ = 0;
     bool is_writing_ = false;
-    bool is_greeted_ = false;
+    Begun begun_ = Begun::nothing;
     bool is_finishing_ = false;
     bool is_concluded_ = false;
     bool was_over_bound_ = false;

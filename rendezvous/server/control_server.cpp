@@ -8,6 +8,7 @@
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
 #include "rendezvous/server/unproved_callers.hpp"
+#include "rendezvous/voters/vote_text.hpp"
 
 #include <boost/asio/post.hpp>
 
@@ -30,6 +31,7 @@ ControlServer::ControlServer(
       secrets_(std::move(secrets)),
       max_held_bytes_(max_held_bytes) {
     keep_memory_reserve();
+    if (!options_.hosted_run_id) witness_.emplace(unguessable_nonce());
     begin();
 }
 
@@ -82,12 +84,11 @@ void ControlServer::adopt_as(
             handshake_timeout_,
             {[this, id] { greeted(id); },
              [this, id](control::AgentMessage message) { received(id, std::move(message)); },
-             [this, id](bool was_greeted, const std::string& reason) {
-                 ended(id, was_greeted, reason);
-             },
+             [this, id](const std::string& reason) { ended(id, reason); },
              [this](std::size_t before, std::size_t now) { holds(before, now); },
              [this, &connection = *connection] { close_without_memory(connection); },
-             [this, id] { handshakes_.remove(id); }});
+             [this, id] { handshakes_.remove(id); },
+             [this, id](std::string_view request) { return vote(id, request); }});
     } catch (const std::bad_alloc&) {
         close_without_memory(*connection);
     }
@@ -226,15 +227,32 @@ void ControlServer::received(ConnectionId id, control::AgentMessage message) {
     post(Machine::Received{id, std::move(message)});
 }
 
-void ControlServer::ended(ConnectionId id, bool was_greeted, const std::string& reason) {
+/// The line of the answer; empty: the request is not valid.
+std::string ControlServer::vote(ConnectionId id, std::string_view request) {
+    if (!witness_) return std::string{voters::no_voter_line};
+    const auto& connection = *connections_.at(id);
+    auto reply = witness_->answer(connection.tenant(), request, now());
+    if (!reply.new_job.empty())
+        log_of_caller(
+            other_lines_,
+            log::Level::info,
+            "rendezvous.witnessed",
+            {{"job", reply.new_job}, {"peer", connection.peer()}});
+    return std::move(reply.line);
+}
+
+void ControlServer::ended(ConnectionId id, const std::string& reason) {
     handshakes_.remove(id);
     of_tenants_.remove(id);
     const auto connection = connections_.extract(id);
     const auto& peer = connection.mapped()->peer();
     log::debug("rendezvous.agent_disconnected", {{"peer", peer}, {"reason", reason}});
     if (drained_) return end_drain_if_empty();
-    if (!was_greeted || connection.mapped()->was_over_bound()) hooks_.on_rejected(peer, reason);
-    if (!was_greeted) return;
+    using Begun = ControlConnection::Begun;
+    const auto begun = connection.mapped()->begun();
+    if (begun == Begun::nothing || connection.mapped()->was_over_bound())
+        hooks_.on_rejected(peer, reason);
+    if (begun != Begun::greeting) return;
     take_interruption();
     post(Machine::Disconnected{id});
 }

@@ -11,6 +11,7 @@
 #include "rendezvous/server/http_status.hpp"
 #include "rendezvous/server/server_secrets.hpp"
 #include "rendezvous/server/tenant_bounds.hpp"
+#include "rendezvous/voters/witness.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -22,6 +23,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace ddprun::server {
 
@@ -69,6 +72,9 @@ public:
         if (led.epoch > abandoned_epoch_) post(std::move(led));
     }
     void recorded(std::uint64_t number) { post(Machine::Recorded{number}); }
+    void witness_changed(std::optional<control::VoterPlace> witness) {
+        post(Machine::WitnessChanged{std::move(witness)});
+    }
     void depose(std::string reason) { post(Machine::Deposed{std::move(reason)}); }
     void voters_changed(coordinator::Coordinator::VotersChanged changed) {
         post(std::move(changed));
@@ -110,7 +116,8 @@ private:
     void take_interruption();
     void greeted(ConnectionId id);
     void received(ConnectionId id, control::AgentMessage message);
-    void ended(ConnectionId id, bool was_greeted, const std::string& reason);
+    std::string vote(ConnectionId id, std::string_view request);
+    void ended(ConnectionId id, const std::string& reason);
     void perform(Machine::Effect& effect);
     /// The same message goes to every member of a round, so it is encoded once.
     const ControlConnection::Frame& encoded(const control::ServerMessage& message);
@@ -131,6 +138,8 @@ private:
     ServerSecrets secrets_;
     Handshakes handshakes_;
     TenantConnections of_tenants_;
+    /// None: the server is part of a `ddprun`, which votes at its peer port.
+    std::optional<voters::Witness> witness_;
     std::size_t max_held_bytes_;
     std::size_t held_bytes_ = 0;
     std::map<ConnectionId, std::shared_ptr<ControlConnection>> connections_;

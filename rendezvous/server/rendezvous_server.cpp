@@ -66,6 +66,7 @@ public:
     void recorded(std::uint64_t number);
     void depose(std::string reason);
     void voters_changed(coordinator::Coordinator::VotersChanged changed);
+    void witness_changed(std::optional<control::VoterPlace> witness);
     void report_if_idle();
     void drain();
 
@@ -299,6 +300,12 @@ void RendezvousServer::Core::voters_changed(coordinator::Coordinator::VotersChan
     });
 }
 
+void RendezvousServer::Core::witness_changed(std::optional<control::VoterPlace> witness) {
+    boost::asio::post(io_, [this, witness = std::move(witness)]() mutable {
+        control_.witness_changed(std::move(witness));
+    });
+}
+
 void RendezvousServer::Core::report_if_idle() {
     boost::asio::post(io_, [this] { control_.report_if_idle(); });
 }
@@ -515,6 +522,10 @@ void RendezvousServer::depose(std::string reason) {
 
 void RendezvousServer::voters_changed(std::string run_id, control::Voters voters) {
     if (core_) core_->voters_changed({std::move(run_id), std::move(voters)});
+}
+
+void RendezvousServer::witness_changed(std::optional<control::VoterPlace> witness) {
+    if (core_) core_->witness_changed(std::move(witness));
 }
 
 void RendezvousServer::report_if_idle() {

@@ -103,6 +103,9 @@ public:
     void depose(std::string reason);
     /// These nodes vote about the leader of the job.
     void voters_changed(std::string run_id, control::Voters voters);
+    /// A process that is no part of the hosted job can vote about its leader too, where nodes alone
+    /// are one too few; none: it does not answer.
+    void witness_changed(std::optional<control::VoterPlace> witness);
 
     /// `on_idle` reports only changes. This requests another call if there is no job now, perhaps
     /// because there never was one.

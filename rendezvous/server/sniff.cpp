@@ -15,6 +15,8 @@ using namespace std::string_view_literals;
 constexpr std::string_view c10d_magic = "\x00\xCE\xF7\x85\x3C"sv;
 constexpr std::string_view big_endian_c10d_magic = "\x00\x3C\x85\xF7\xCE"sv;
 constexpr std::string_view control_word = "DDPRUN/";
+/// The first bytes of voters::vote_protocol.
+constexpr std::string_view vote_word = "ddprun-v";
 /// GET and HEAD are answered with a page, other methods with an error and its reason.
 constexpr std::array http_methods = {
     "GET "sv, "HEAD "sv, "POST "sv, "PUT "sv, "DELETE "sv, "OPTIONS "sv, "PATCH "sv};
@@ -61,7 +63,7 @@ Caller sniff(std::string_view bytes, wire::Accepted accepted) {
         return how == Fit::whole;
     };
     if (is(fit(bytes, c10d_magic))) return Caller::c10d;
-    if (is(fit(bytes, control_word))) return Caller::control;
+    if (is(fit(bytes, control_word)) || is(fit(bytes, vote_word))) return Caller::control;
     for (const auto method : http_methods)
         if (is(fit(bytes, method))) return Caller::http;
     if (is(fit(bytes, big_endian_c10d_magic))) return Caller::big_endian_c10d;

@@ -16,7 +16,7 @@ namespace ddprun::server {
 enum class Caller : std::uint8_t {
     need_more,        ///< the bytes so far fit more than one
     c10d,             ///< a store client that is accepted: PyTorch 2.2 or newer, or ddprun's
-    control,          ///< an agent
+    control,          ///< an agent, or one that asks for a vote
     http,             ///< a browser or a metrics collector
     older_c10d,       ///< PyTorch 2.1 or older: opcodes one lower and no handshake
     big_endian_c10d,  ///< the c10d magic in the other byte order

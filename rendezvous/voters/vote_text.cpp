@@ -49,6 +49,21 @@ void fields(Io& io, Like<Io, Vote>& vote) {
     io("age", vote.age);
 }
 
+struct Identity {
+    Nonce nonce;
+};
+
+template <class Io>
+void fields(Io& io, Like<Io, Identify>& asked) {
+    io("job", asked.job, text);
+    io("lineage", asked.lineage);
+}
+
+template <class Io>
+void fields(Io& io, Like<Io, Identity>& identity) {
+    io("nonce", identity.nonce);
+}
+
 template <class Io>
 void fields(Io& io, Like<Io, Prepare>& prepare) {
     io("job", prepare.job, text);
@@ -92,6 +107,10 @@ void fields(Io& io, Like<Io, Unknown>& unknown) {
 namespace ddprun::control {
 
 template <>
+inline constexpr std::string_view type_name<voters::Identify> = "identify";
+template <>
+inline constexpr std::string_view type_name<voters::Identity> = "voter";
+template <>
 inline constexpr std::string_view type_name<voters::Prepare> = "prepare";
 template <>
 inline constexpr std::string_view type_name<voters::Accept> = "accept";
@@ -116,6 +135,11 @@ std::string line_of(const Message& message) {
     return line + '\n';
 }
 
+std::string_view without_end(std::string_view line) {
+    if (line.ends_with('\n')) line.remove_suffix(1);
+    return line;
+}
+
 const JobRecord* record_in(const Request& request) {
     const auto* accept = std::get_if<Accept>(&request);
     return accept == nullptr ? nullptr : &accept->record;
@@ -127,6 +151,27 @@ const JobRecord* record_in(const Answer& answer) {
 }
 
 }  // namespace
+
+std::string encode(const Identify& request) {
+    return line_of(std::variant<Identify>{request});
+}
+
+std::optional<Identify> identify_in(std::string_view line) {
+    auto found = control::codec::message_of<std::variant<Identify>>(without_end(line), "request");
+    if (!found) return std::nullopt;
+    return std::get<Identify>(std::move(*found));
+}
+
+std::string encode_identity(const Nonce& voter) {
+    return line_of(std::variant<Identity>{Identity{voter}});
+}
+
+std::optional<Nonce> identity_in(std::string_view line) {
+    const auto found =
+        control::codec::message_of<std::variant<Identity>>(without_end(line), "answer");
+    if (!found) return std::nullopt;
+    return std::get<Identity>(*found).nonce;
+}
 
 std::string encode(const Request& request) {
     return line_of(request);

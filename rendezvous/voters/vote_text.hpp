@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/base/ids.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/result.hpp"
 #include "rendezvous/voters/vote.hpp"
@@ -18,6 +19,21 @@ namespace ddprun::voters {
 inline constexpr std::string_view vote_protocol = "ddprun-vote/1 ";
 /// The answer of a process without a voter, which is no message.
 inline constexpr std::string_view no_voter_line = "no voter\n";
+
+/// Asks a witness under which nonce it votes about this record. Answered by `encode_identity`, or
+/// by `no_room_line`.
+struct Identify {
+    std::string job;
+    Nonce lineage;
+    bool operator==(const Identify&) const = default;
+};
+inline constexpr std::string_view no_room_line = "too many jobs have this witness\n";
+std::string encode(const Identify& request);
+/// None: the line is another request.
+std::optional<Identify> identify_in(std::string_view line);
+std::string encode_identity(const Nonce& voter);
+/// None: the line is another one.
+std::optional<Nonce> identity_in(std::string_view line);
 
 /// One line, with the line feed.
 std::string encode(const Request& request);

@@ -24,6 +24,7 @@ Cluster::Cluster(std::uint64_t seed, Options options)
           options_.nodes.unit.value_or(1)) {
     if (is_elected()) {
         checkers_.expect_election();
+        if (options_.has_witness) witness_.start();
         return;
     }
     const bool is_hosted = !options_.hosted_by.empty();
@@ -109,6 +110,7 @@ bool Cluster::is_record_lost() {
     for (const auto* host : in_order_)
         if (const auto* voter = host->voter())
             voters.insert(voter->names().begin(), voter->names().end());
+    if (witness_.is_up()) voters.insert(witness_.nonce());
     return checkers_.votes().is_lost("job", voters);
 }
 

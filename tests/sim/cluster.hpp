@@ -6,6 +6,7 @@
 #include "tests/sim/host.hpp"
 #include "tests/sim/network.hpp"
 #include "tests/sim/server.hpp"
+#include "tests/sim/witness_host.hpp"
 #include "tests/sim/world.hpp"
 
 #include <cstdint>
@@ -32,6 +33,8 @@ public:
         /// The host that serves the rendezvous; empty: a daemon elsewhere.
         std::string hosted_by;
         Engine engine = Engine::none;
+        /// Where nodes vote: there is a witness.
+        bool has_witness = false;
         Network::Weather weather;
         Host::Manners manners;
     };
@@ -43,6 +46,8 @@ public:
     /// Requires: the server is not elected.
     Server& server() { return *server_; }
     Etcd& etcd() { return etcd_; }
+    /// Up only if there is one.
+    WitnessHost& witness() { return witness_; }
     /// The host whose elected server may act for this job; null: none now.
     Host* leader(const std::string& run_id = "job");
     /// The epoch of the leader in the election's record; 0: it has none.
@@ -90,6 +95,7 @@ private:
     Options options_;
     Network network_;
     Etcd etcd_;
+    WitnessHost witness_{*this};
     Checkers checkers_;
     std::unique_ptr<Server> server_;
     /// `in_order_` has the order of their start; no two hosts have the same name.

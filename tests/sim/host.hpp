@@ -199,6 +199,7 @@ private:
     void seek(int link, bool is_first_try);
     bool may_campaign() const;
     void note_succession();
+    void find_witness();
     void ask_engine(const witness::LeaderLease::Ask& ask);
     control::AgentMessage with_record(control::AgentMessage message) const;
     void change_voters(std::uint64_t epoch, std::vector<control::VoterPlace> voters);
@@ -235,6 +236,8 @@ private:
         std::unique_ptr<Server> server;
         /// Null: etcd keeps the record.
         std::unique_ptr<Voting> voting;
+        /// The last request of the coordinator.
+        std::vector<control::VoterPlace> wanted_voters;
         /// The attempt that waits for the election's result.
         int sought = 0;
         /// Set when it leaves once its server has stepped down; true: the job is over.

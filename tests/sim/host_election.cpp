@@ -99,6 +99,7 @@ void Host::perform(witness::LeaderLease::Effect& effect) {
                 own.is_successor = own.voting && !elected.ends.empty();
                 note_succession();
                 open_sought(this);
+                if (cluster_.options().has_witness) find_witness();
                 post_to_agent([this] { depart(candidate_->departure.elected()); });
             },
             [&](const Lease::Extended& extended) {
@@ -143,6 +144,7 @@ control::AgentMessage Host::with_record(control::AgentMessage message) const {
 void Host::change_voters(std::uint64_t epoch, std::vector<control::VoterPlace> voters) {
     const auto& server = candidate_->server->coordinator();
     if (server.epoch() != epoch || !server.leader(world_.now())) return;
+    candidate_->wanted_voters = voters;
     candidate_->voting->change_voters(
         {epoch, voters}, [this, epoch, voters](const Result<control::Voters>& changed) {
             if (changed) {
@@ -152,7 +154,8 @@ void Host::change_voters(std::uint64_t epoch, std::vector<control::VoterPlace> v
             }
             note("does not change the voters: " + changed.error().describe());
             later(limits::voters_retry, [this, epoch, voters] {
-                if (voter() != nullptr) change_voters(epoch, voters);
+                const bool is_wanted = candidate_->wanted_voters == voters;
+                if (voter() != nullptr && is_wanted) change_voters(epoch, voters);
             });
         });
 }
@@ -213,6 +216,16 @@ void Host::note_succession() {
         {own.lease.machine().is_leading(), own.voting->shared_record().has_value()});
     for (auto& event : events)
         post_to_agent([this, event = std::move(event)] { agent_.post(event); });
+}
+
+/// Again and again while it leads, since a witness that is started again is another voter.
+void Host::find_witness() {
+    if (voter() == nullptr || !candidate_->lease.machine().is_leading()) return;
+    candidate_->voting->find_witness([this](std::optional<control::VoterPlace> witness) {
+        if (voter() != nullptr && is_leading())
+            candidate_->server->witness_changed(std::move(witness));
+    });
+    later(limits::claim_interval, [this] { find_witness(); });
 }
 
 /// Asks the hosts at the typed endpoints, one after the other, which voters the job has.

@@ -70,8 +70,7 @@ Cluster::Options Life::given_options(std::uint64_t seed) {
 
 std::string Life::play() {
     if (is_calm_) return play_calm();
-    has_two_jobs_ =
-        servers_ != Servers::voted && cluster_.options().hosted_by.empty() && one_in(3);
+    has_two_jobs_ = servers_ != Servers::voted && cluster_.options().hosted_by.empty() && one_in(3);
     const int first_nodes = any(1, cluster_.options().nodes.max + 1) * (has_two_jobs_ ? 2 : 1);
     for (int i = 0; i < first_nodes; ++i)
         start_node();
@@ -109,7 +108,8 @@ void Life::start_node() {
 const std::vector<Life::Fault>& Life::faults() const {
     if (is_calm_) return calm_faults();
     if (is_draining_) return draining_faults();
-    if (servers_ == Servers::voted) return voted_faults();
+    if (servers_ == Servers::voted)
+        return cluster_.options().has_witness ? witnessed_faults() : voted_faults();
     return servers_ == Servers::elected ? elected_faults() : fixed_faults();
 }
 
@@ -308,7 +308,10 @@ void Life::heal_everything() {
         host->continue_agent();
         host->let_go();
     }
-    if (servers_ == Servers::voted) return;
+    if (servers_ == Servers::voted) {
+        cluster_.network().readmit(WitnessHost::place);
+        return witness_is_started();
+    }
     if (servers_ == Servers::elected) {
         cluster_.network().readmit(Etcd::place);
         cluster_.etcd().lose_answers(0);

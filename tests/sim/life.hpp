@@ -37,6 +37,7 @@ private:
     static const std::vector<Fault>& elected_faults();
     static const std::vector<Fault>& calm_faults();
     static const std::vector<Fault>& voted_faults();
+    static const std::vector<Fault>& witnessed_faults();
     const std::vector<Fault>& faults() const;
 
     Cluster::Options given_options(std::uint64_t seed);
@@ -97,6 +98,9 @@ private:
     void leader_is_cut_from_etcd_for_a_moment();
     // Used when nodes vote (life_voted.cpp).
     void leader_is_cut_from_some();
+    void witness_is_killed();
+    void witness_is_started();
+    void host_is_cut_from_witness();
     bool may_take_part(const Host& host);
 
     void heal_everything();

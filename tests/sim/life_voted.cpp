@@ -25,11 +25,26 @@ const std::vector<Life::Fault>& Life::voted_faults() {
     return all;
 }
 
-/// At least three nodes, so that there are voters besides the leader.
+const std::vector<Life::Fault>& Life::witnessed_faults() {
+    static const auto all = [] {
+        auto faults = voted_faults();
+        faults.insert(
+            faults.end(),
+            {{2, &Life::witness_is_killed},
+             {3, &Life::witness_is_started},
+             {3, &Life::host_is_cut_from_witness}});
+        return faults;
+    }();
+    return all;
+}
+
+/// So many nodes that there are voters besides the leader. Every third life has a witness.
 Cluster::Options Life::voted_options(std::uint64_t seed) {
     auto options = elected_options(seed);
     options.engine = Cluster::Engine::voters;
-    options.nodes.max = std::max(options.nodes.max, options.nodes.unit ? 4 : 3);
+    options.has_witness = seed % 3 == 0;
+    const int nodes = options.has_witness ? 2 : 3;
+    options.nodes.max = std::max(options.nodes.max, options.nodes.unit ? 4 : nodes);
     return options;
 }
 
@@ -44,6 +59,25 @@ void Life::leader_is_cut_from_some() {
         cluster_.world().note(
             host->name() + " is cut from " + other->name() + ", ways " + std::to_string(ways));
     }
+}
+
+void Life::witness_is_killed() {
+    cluster_.world().note("witness: killed");
+    cluster_.witness().kill();
+}
+
+void Life::witness_is_started() {
+    if (!cluster_.options().has_witness || cluster_.witness().is_up()) return;
+    cluster_.world().note("witness: started");
+    cluster_.witness().start();
+}
+
+void Life::host_is_cut_from_witness() {
+    auto& host = one_in(2) && leader() != nullptr ? *leader() : any_host();
+    const int ways = any(1, 3);
+    if ((ways & 1) != 0) cluster_.network().cut(host.name(), WitnessHost::place);
+    if ((ways & 2) != 0) cluster_.network().cut(WitnessHost::place, host.name());
+    cluster_.world().note(host.name() + " is cut from the witness, ways " + std::to_string(ways));
 }
 
 /// When too few voters are left the record is lost by design, and a node that knows none and finds

@@ -140,6 +140,10 @@ void Server::voters_changed(control::Voters voters) {
     driven_->post(Coordinator::VotersChanged{*options_.hosted_run_id, std::move(voters)});
 }
 
+void Server::witness_changed(std::optional<control::VoterPlace> witness) {
+    driven_->post(Coordinator::WitnessChanged{std::move(witness)});
+}
+
 void Server::depose(const std::string& reason) {
     driven_->post(Coordinator::Deposed{reason});
 }

@@ -57,6 +57,7 @@ public:
     void lead(coordinator::Led led);
     void recorded(std::uint64_t number);
     void voters_changed(control::Voters voters);
+    void witness_changed(std::optional<control::VoterPlace> witness);
     void depose(const std::string& reason);
     /// Its decisions from here on are not written before it continues after a pause.
     void hold_output() { is_holding_output_ = true; }

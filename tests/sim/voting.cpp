@@ -5,6 +5,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/control/codec.hpp"
+#include "rendezvous/control/voter_address.hpp"
 #include "rendezvous/voters/vote_text.hpp"
 #include "tests/sim/cluster.hpp"
 
@@ -87,6 +88,19 @@ void Voting::ask_for_voters(const std::string& host, OnFound on_found) {
     });
 }
 
+void Voting::find_witness(std::function<void(std::optional<control::VoterPlace>)> on_seen) {
+    call(
+        WitnessHost::place,
+        std::string{voters::vote_protocol} +
+            voters::encode(voters::Identify{run_id_, known()->lineage}),
+        [on_seen = std::move(on_seen)](const Reply& reply) {
+            const auto nonce = voters::identity_in(reply.line);
+            on_seen(
+                nonce ? std::optional{control::VoterPlace{WitnessHost::address(), *nonce}}
+                      : std::nullopt);
+        });
+}
+
 bool Voting::is_for_voter(const std::string& line) {
     return line == which_voters || line.starts_with(voters::vote_protocol);
 }
@@ -142,11 +156,11 @@ void Voting::perform(Requests::Effect& effect) {
 void Voting::send(const Requests::Send& send) {
     const auto voter = send.to.nonce;
     if (voter_.is_own(voter)) return requests_.post(Requests::Answered{voter, vote(send.request)});
-    const auto to = parse_endpoint(send.to.address, 0);
+    const auto to = control::parse_voter_address(send.to.address);
     require(to.has_value(), "voters have addresses");
     const int number = newest_calls_[voter] = ++last_call_;
     call(
-        cluster_.host_at(to->host)->name(),
+        to->is_witness ? WitnessHost::place : cluster_.host_at(to->endpoint.host)->name(),
         std::string{voters::vote_protocol} + voters::encode(send.request),
         [this, voter, number](const Reply& reply) { on_reply(voter, number, reply); });
 }
@@ -171,9 +185,10 @@ void Voting::call(const std::string& place, const std::string& line, OnReply on_
         }
     };
     const auto call = std::make_shared<Call>(Call{std::move(on_reply), nullptr});
-    auto& other = cluster_.host(place);
+    auto* other = place == WitnessHost::place ? nullptr : &cluster_.host(place);
     const bool is_answered = cluster_.network().connects(place_, place);
-    const bool is_refused = is_answered && other.voter() == nullptr;
+    const bool is_there = other ? other->voter() != nullptr : cluster_.witness().is_up();
+    const bool is_refused = is_answered && !is_there;
     world_.after(is_refused ? 1ms : limits::peer_answer_timeout, [call, is_refused] {
         call->end({{}, is_refused});
     });
@@ -182,7 +197,10 @@ void Voting::call(const std::string& place, const std::string& line, OnReply on_
     call->link->attach(
         Link::client,
         {[call](const std::string& bytes) { call->end({bytes}); }, [call] { call->end({}); }});
-    other.accept_peer(call->link);
+    if (other)
+        other->accept_peer(call->link);
+    else
+        cluster_.witness().accept(call->link);
     call->link->send(Link::client, line);
 }
 

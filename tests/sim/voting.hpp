@@ -64,6 +64,9 @@ public:
     /// yet (Known limits in rendezvous/voters/README.md).
     void ask_for_voters(const std::string& host, OnFound on_found);
 
+    /// Asks the witness under which nonce it votes; none: it does not answer.
+    void find_witness(std::function<void(std::optional<control::VoterPlace>)> on_seen);
+
     /// A call of another process, with its line.
     static bool is_for_voter(const std::string& line);
     void accept(const std::shared_ptr<Link>& link, const std::string& line);

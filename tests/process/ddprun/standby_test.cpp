@@ -183,7 +183,7 @@ TEST_CASE("standby: of two nodes the one that is left says what would have saved
     CHECK(contains(
         report,
         "survives the loss of " + job.hosts[0].address +
-            " with --rdzv-standby=auto, the default, if it has at least 3 nodes"));
+            " with --rdzv-witness=HOST on both nodes"));
     CHECK(no_descendants_left());
 }
 

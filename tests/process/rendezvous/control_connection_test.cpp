@@ -35,7 +35,14 @@ struct Pair {
             handshake_timeout,
             {[this] { is_greeted = true; },
              [this](control::AgentMessage message) { messages.push_back(std::move(message)); },
-             [this](bool, const std::string& reason) { ended = reason; }});
+             [this](const std::string& reason) { ended = reason; },
+             {},
+             {},
+             {},
+             [this](std::string_view request) {
+                 votes.emplace_back(request);
+                 return request == "bad" ? std::string{} : "answer to " + votes.back() + "\n";
+             }});
     }
 
     template <class Fact>
@@ -45,6 +52,13 @@ struct Pair {
             io.run_for(std::chrono::milliseconds{2});
             return fact();
         });
+    }
+    /// The client reads this, and closes; so the connection ends.
+    bool hears_at_last(const std::string& text) {
+        if (!until([&] { return client->can_hear(); })) return false;
+        const bool is_heard = client->hear(text.size()) == text;
+        client.reset();
+        return is_heard && until([&] { return ended.has_value(); });
     }
     void greet() {
         client->say("DDPRUN/1\n");
@@ -57,6 +71,7 @@ struct Pair {
     std::shared_ptr<ControlConnection> connection;
     bool is_greeted = false;
     std::vector<control::AgentMessage> messages;
+    std::vector<std::string> votes;
     std::optional<std::string> ended;
 };
 
@@ -90,6 +105,58 @@ TEST_CASE("a peer that is gone without closing is detected by the kernel") {
     CHECK(number(IPPROTO_TCP, TCP_KEEPINTVL) == 5);
     CHECK(number(IPPROTO_TCP, TCP_KEEPCNT) == 3);
     CHECK(number(IPPROTO_TCP, TCP_USER_TIMEOUT) == 25'000);
+}
+
+TEST_CASE("a request for a vote is one line, and its answer the last one") {
+    Pair pair;
+    SUBCASE("in one piece") {
+        pair.client->say("ddprun-vote/1 {}\n");
+    }
+    SUBCASE("in single bytes, with more after it") {
+        for (const char byte : std::string{"ddprun-vote/1 {}\n"}) {
+            const auto held = pair.connection->held_bytes();
+            pair.client->say(std::string(1, byte));
+            REQUIRE(pair.until(
+                [&] { return pair.connection->held_bytes() > held || !pair.votes.empty(); }));
+        }
+        pair.client->say("DDPRUN/1\n");
+    }
+    CHECK(pair.hears_at_last("answer to {}\n"));
+    CHECK(*pair.ended == "a vote was answered");
+    CHECK(pair.votes == std::vector<std::string>{"{}"});
+    CHECK(pair.connection->begun() == ControlConnection::Begun::vote);
+    CHECK_FALSE(pair.is_greeted);
+}
+
+TEST_CASE("a request for a vote that is not valid, or too long, ends the connection") {
+    Pair pair;
+    const auto ends = [&] { return pair.until([&] { return pair.ended.has_value(); }); };
+    SUBCASE("not valid") {
+        pair.client->say("ddprun-vote/1 bad\n");
+        REQUIRE(ends());
+        CHECK(*pair.ended == "a request for a vote is not valid");
+    }
+    SUBCASE("too long") {
+        pair.client->say("ddprun-vote/1 " + std::string(limits::max_vote_line_bytes + 1, 'x'));
+        REQUIRE(ends());
+        CHECK(*pair.ended == "a request for a vote is too long");
+    }
+    SUBCASE("of another version") {
+        pair.client->say("ddprun-vote/2 {}\n");
+        REQUIRE(ends());
+        CHECK(pair.ended->find("no control preamble") != std::string::npos);
+    }
+    CHECK(pair.client->hear_to_the_end().empty());
+}
+
+TEST_CASE("a server with a secret says so to a caller that asks for a vote in clear text") {
+    server::ControlAccess access;
+    access.is_refused = true;
+    Pair pair(std::move(access));
+    pair.client->say("ddprun-vote/1 {}\n");
+    CHECK(pair.hears_at_last(
+        "this job needs --rdzv-secret-file or --secure, on every node the same secret\n"));
+    CHECK(pair.votes.empty());
 }
 
 TEST_CASE("a caller that does not prove the secret has less time than one that needs none") {

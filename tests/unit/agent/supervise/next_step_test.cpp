@@ -109,6 +109,12 @@ TEST_CASE("when the server is lost the next step is what would have saved the jo
     config.join.nodes = {2, 2, 0};
     CHECK(
         next_step_after_loss(true, config) ==
+        "start the job again; it survives the loss of node1 with --rdzv-witness=HOST on both "
+        "nodes, where HOST is a third machine that runs ddprun-rendezvous, and with etcd "
+        "(docs/which-rendezvous.md)");
+    config.join.nodes = {2, 4, 0};
+    CHECK(
+        next_step_after_loss(true, config) ==
         "start the job again; it survives the loss of node1 with --rdzv-standby=auto, the default, "
         "if it has at least 3 nodes and MIN of --nnodes is more than half of MAX, and with etcd "
         "(docs/which-rendezvous.md)");
@@ -118,6 +124,12 @@ TEST_CASE("when the server is lost the next step is what would have saved the jo
         next_step_after_loss(true, voted) ==
         "start the job again; another node can serve once nodes of three hosts are in a round "
         "(docs/which-rendezvous.md)");
+    voted.rendezvous.election->engine = VotersPlan{{}, Endpoint{"w", 7}};
+    CHECK(
+        next_step_after_loss(true, voted) ==
+        "start the job again; another node can serve once nodes of two hosts are in a round and "
+        "the witness is reached (docs/which-rendezvous.md)");
+    CHECK(contains(next_step_for_missing(voted), " --rdzv-standby=auto --rdzv-witness=w:7 ..."));
     bool was_hosted = true;
     SUBCASE("another server would not have saved it") {
         SUBCASE("a daemon or an elected server is lost") {

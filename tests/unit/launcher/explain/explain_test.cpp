@@ -90,7 +90,9 @@ TEST_CASE("an explanation shows every value and where it came from") {
                                                        requested
   standby               off                            default, but fewer than
                                                        3 nodes have no majority
-                                                       without one of them
+                                                       without one of them,
+                                                       unless there is a
+                                                       --rdzv-witness
   restart delay         none                           default
   restart refill        never                          default
   no restart on         2,126,127                      default
@@ -194,6 +196,7 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"rdzv-conf", "join_timeout=70"},
         {"rdzv-endpoint", "node1:29400"},
         {"rdzv-standby", "off"},
+        {"rdzv-witness", "node9"},
         {"report-file", "report"},
         {"report-format", "json"},
         {"signals-to-forward", "SIGUSR1"},
@@ -208,6 +211,7 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"deadline", {"--shutdown-timeout=1"}},
         {"node-rank", {"--nnodes=4", "--master-addr=node1"}},
         {"node-unit", {"--nnodes=3", "--rdzv-endpoint=node1:29400"}},
+        {"rdzv-witness", {"--nnodes=2", "--rdzv-endpoint=node1:29400"}},
         {"health-strict", {"--health-check=true"}},
         {"health-timeout", {"--health-check=true"}},
         {"on-hang", {"--hang-after=60"}}};

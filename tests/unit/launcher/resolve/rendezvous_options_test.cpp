@@ -240,17 +240,18 @@ TEST_CASE("nodes elect another server by default, where a majority can be left")
         /// Whether they do; else the origin.
         std::string standby;
     };
+    const std::string no_majority =
+        "fewer than 3 nodes have no majority without one of them, unless there is a --rdzv-witness";
     const std::string given = "--rdzv-standby, but ";
     const auto one_server = given + "the nodes elect the server by an engine";
-    const auto too_few = given + "fewer than 3 nodes have no majority without one of them";
+    const auto too_few = given + no_majority;
     const auto two_halves = given + "MIN of --nnodes is at most half of MAX";
     const auto one_machine = given + "all nodes are on this machine";
     const std::string by_default = "default, but ";
     const std::vector<Row> rows{
         {{"--nnodes=3", "--rdzv-endpoint=h"}, "nodes"},
         {{}, by_default + "all nodes are on this machine"},
-        {{"--nnodes=2", "--rdzv-endpoint=h"},
-         by_default + "fewer than 3 nodes have no majority without one of them"},
+        {{"--nnodes=2", "--rdzv-endpoint=h"}, by_default + no_majority},
         // A short lease is not made longer unless it is asked for.
         {{"--nnodes=3",
           "--rdzv-endpoint=h",
@@ -318,7 +319,8 @@ TEST_CASE("several endpoints are for nodes that elect the server") {
     refused({"--nnodes=3", "--rdzv-endpoint=a,b", "--rdzv-standby=off"}, "--rdzv-standby is off");
     refused(
         {"--nnodes=2", "--rdzv-endpoint=a,b"},
-        "fewer than 3 nodes have no majority without one of them");
+        "fewer than 3 nodes have no majority without one of them, unless there is a "
+        "--rdzv-witness");
     refused({"--nnodes=3", "--rdzv-endpoint=a,localhost"}, "all nodes are on this machine");
     refused(
         {"--nnodes=3", "--rdzv-endpoint=a,b", "--rdzv-conf=keep_alive_interval=2"},
@@ -326,6 +328,56 @@ TEST_CASE("several endpoints are for nodes that elect the server") {
     // Fixed places have one address.
     CHECK(typed({"--nnodes=3", "--node-rank=1", "--rdzv-endpoint=a:1,b:1"})
               .starts_with("--rdzv-endpoint: endpoint 'a:1,b:1': "));
+}
+
+TEST_CASE("a witness makes two nodes enough to elect the server") {
+    const auto witness = [](const Words& words) -> std::string {
+        const auto spec = resolved_with(words, {});
+        if (!spec) return spec.error().context;
+        const auto config = to_agent_config(*spec);
+        REQUIRE(config.rendezvous.has_voters());
+        const auto& typed = config.rendezvous.voters()->witness;
+        return typed ? typed->to_string() : "none";
+    };
+    CHECK(witness({"--nnodes=2", "--rdzv-endpoint=a", "--rdzv-witness=w"}) == "w:29400");
+    CHECK(witness({"--nnodes=1:2", "--rdzv-endpoint=a,b", "--rdzv-witness=w:7"}) == "w:7");
+    CHECK(
+        witness({"--nnodes=1:4", "--rdzv-endpoint=a", "--rdzv-witness=[fe80::9]:7"}) ==
+        "[fe80::9]:7");
+    CHECK(witness({"--nnodes=3", "--rdzv-endpoint=a"}) == "none");
+
+    const auto refused = [&](const Words& words, const std::string& given, const std::string& why) {
+        CHECK(witness(words) == "--rdzv-witness: '" + given + "': " + why);
+    };
+    const std::string useless =
+        "a witness is for nodes that elect the server, and here they do not: ";
+    refused(
+        {"--nnodes=1", "--rdzv-endpoint=a", "--rdzv-witness=w"},
+        "w:29400",
+        useless + "a job of one node has no other server");
+    refused(
+        {"--nnodes=2", "--rdzv-endpoint=a", "--rdzv-witness=w", "--rdzv-standby=off"},
+        "w:29400",
+        useless + "--rdzv-standby is off");
+    refused(
+        {"--nnodes=2", "--master-addr=h", "--rdzv-witness=w"},
+        "w:29400",
+        useless + "node 0 serves, with static rendezvous");
+    refused(
+        {"--nnodes=2", "--rdzv-endpoint=a", "--rdzv-witness=w:0"},
+        "w:0",
+        "accepted is HOST[:PORT], with a port above 0");
+    refused(
+        {"--nnodes=2", "--rdzv-endpoint=a", "--rdzv-witness=localhost"},
+        "localhost",
+        "the witness is a machine that no node runs on: give the address at which all nodes reach "
+        "it");
+    refused(
+        {"--nnodes=2", "--rdzv-endpoint=a", "--rdzv-witness=a:29400"},
+        "a:29400",
+        "this is an endpoint too: a ddprun-rendezvous there leads the job, and nodes do not vote");
+    CHECK(witness({"--nnodes=2", "--rdzv-endpoint=a", "--rdzv-witness=w:x"})
+              .starts_with("--rdzv-witness: "));
 }
 
 TEST_CASE("where nodes vote a lease is long enough for an election") {

@@ -207,6 +207,10 @@ void Story::voters_changed(control::Voters voters) {
     post(Coordinator::VotersChanged{"job", std::move(voters)});
 }
 
+void Story::witness_changed(std::optional<control::VoterPlace> witness) {
+    post(Coordinator::WitnessChanged{std::move(witness)});
+}
+
 void Story::started(const std::string& nodes, int round) {
     for (const auto& node : words(nodes))
         say(node, control::Started{round, 0});

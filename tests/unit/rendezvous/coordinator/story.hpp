@@ -56,6 +56,7 @@ public:
     void interrupt(int signal);
     /// The record of the job's leader has these voters.
     void voters_changed(control::Voters voters);
+    void witness_changed(std::optional<control::VoterPlace> witness);
     /// `ddprunctl` on another machine sends a command, on a connection of this name.
     void command(
         const std::string& caller, control::JobCommand command, bool has_proved_secret = true);

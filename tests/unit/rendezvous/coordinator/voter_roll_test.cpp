@@ -9,6 +9,7 @@
 #include <signal.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -116,6 +117,127 @@ TEST_CASE("the leader votes, with one node of each of two or four other hosts") 
     CHECK(chosen("a", "b/x c/x d/x e/x") == "a");
     // It is no member, and its host is not known.
     CHECK(chosen("a/", "b c") == "a b c");
+}
+
+namespace {
+
+const control::VoterPlace witness{"witness/10.0.0.200:29400", nonce_of("w")};
+
+/// The record of two nodes and the witness.
+control::Voters with_witness(std::uint64_t ballot, const control::VoterPlace& third) {
+    auto voters = record(ballot, "a b");
+    voters.set.voters.push_back(third);
+    return voters;
+}
+
+}  // namespace
+
+TEST_CASE("with a witness two nodes vote, also when it is found after the round has begun") {
+    Story job{"2", 3, speaks_version_2};
+    job.has_voters();
+    bool is_found_first = false;
+    SUBCASE("before the round begins") {
+        is_found_first = true;
+    }
+    SUBCASE("after it") {}
+    if (is_found_first) job.witness_changed(witness);
+    job.join("a");
+    job.join("b");
+    job.started("a b");
+    if (!is_found_first) {
+        CHECK(output(job) == requested("a"));
+        job.voters_changed(record(1, "a"));
+        output(job);
+        job.witness_changed(witness);
+    }
+    CHECK(output(job) == requested("a b " + witness.address));
+    job.voters_changed(with_witness(2, witness));
+    CHECK(output(job) == notified("a b", "2 a b " + witness.address));
+
+    // The same again, and one that was started again: it is another voter.
+    job.witness_changed(witness);
+    CHECK(output(job).empty());
+    auto again = witness;
+    again.nonce = nonce_of("v");
+    job.witness_changed(again);
+    CHECK(output(job) == requested("a b " + witness.address));
+
+    // No node can replace b, which keeps its vote when its connection ends.
+    job.voters_changed(with_witness(3, again));
+    output(job);
+    job.drop("b");
+    CHECK(output(job).empty());
+}
+
+TEST_CASE("a witness that does not answer votes no more, and a request for it is replaced") {
+    Story job{"2", 3, speaks_version_2};
+    job.has_voters();
+    job.witness_changed(witness);
+    job.join("a");
+    job.join("b");
+    CHECK(output(job) == requested("a b " + witness.address));
+    SUBCASE("before it votes") {
+        job.witness_changed(std::nullopt);
+        CHECK(output(job) == requested("a"));
+        auto again = witness;
+        again.nonce = nonce_of("v");
+        job.witness_changed(again);
+        // That of the leader alone is still open.
+        CHECK(output(job).empty());
+        job.voters_changed(record(1, "a"));
+        auto expected = notified("a b", "1 a");
+        expected.push_back(requested("a b " + witness.address).front());
+        CHECK(output(job) == expected);
+    }
+    SUBCASE("after the first step of the change") {
+        auto joint = with_witness(1, witness);
+        joint.set.former = places_of("a");
+        job.voters_changed(joint);
+        output(job);
+        job.witness_changed(std::nullopt);
+        CHECK(output(job) == requested("a"));
+    }
+    SUBCASE("when it votes") {
+        job.voters_changed(with_witness(1, witness));
+        output(job);
+        job.witness_changed(std::nullopt);
+        CHECK(output(job) == requested("a"));
+    }
+    SUBCASE("at another address it is the same") {
+        job.witness_changed(control::VoterPlace{"witness/10.9.9.9:29400", witness.nonce});
+        CHECK(output(job).empty());
+    }
+}
+
+TEST_CASE("a witness votes where the nodes alone are an even number of hosts") {
+    struct Row {
+        std::string nodes;
+        std::string voters;
+    };
+    const auto w = witness.address;
+    for (const auto& [nodes, voters] :
+         std::vector<Row>{{"a b", "a b " + w}, {"a b c", "a b c"}, {"a b c d", "a b c d " + w}}) {
+        CAPTURE(nodes);
+        Story job{std::to_string(words(nodes).size()), 3, speaks_version_2};
+        job.has_voters();
+        job.witness_changed(witness);
+        for (const auto& node : words(nodes))
+            job.join(node);
+        CHECK(output(job) == requested(voters));
+    }
+}
+
+TEST_CASE("a witness on the host of a node is no third host") {
+    for (const auto* host : {"10.0.0.1", "10.0.0.98"}) {
+        CAPTURE(host);
+        Story job{"2", 3, speaks_version_2};
+        job.has_voters();
+        job.witness_changed(
+            control::VoterPlace{"witness/" + Endpoint{host, 29'400}.to_string(), nonce_of("w")});
+        job.join("a");
+        job.join("b");
+        CHECK(output(job) == requested("a"));
+    }
 }
 
 TEST_CASE("a voter stays while it is connected, or as long as no other node can replace it") {

@@ -24,6 +24,8 @@ const std::vector<Row> known_callers = {
     {"\x00\xCE\xF7\x85\x3C\x0D\x01\x02\x03\x04"sv, Caller::c10d},
     {"DDPRUN/1\n"sv, Caller::control},
     {"DDPRUN/"sv, Caller::control},
+    {"ddprun-vote/1 {}\n"sv, Caller::control},
+    {"ddprun-v"sv, Caller::control},
     {"GET /status HTTP/1.1\r\n"sv, Caller::http},
     {"HEAD / HTTP/1.1\r\n"sv, Caller::http},
     {"POST /status HTTP/1.1\r\n"sv, Caller::http},
