@@ -96,9 +96,9 @@ std::optional<std::int64_t> date_in(std::string_view head) {
 }
 
 /// Requests /healthz.
-void talk(BlockingSocket& socket, NetworkFacts& facts, Instant deadline) {
-    const auto sent = socket.send(
-        "GET /healthz HTTP/1.1\r\nHost: " + facts.endpoint.to_string() + "\r\n\r\n", deadline);
+void talk(BlockingSocket& socket, const Endpoint& there, ReachFacts& facts, Instant deadline) {
+    const auto sent =
+        socket.send("GET /healthz HTTP/1.1\r\nHost: " + there.to_string() + "\r\n\r\n", deadline);
     std::string answer;
     while (sent && answer.find("\r\n\r\n") == std::string::npos) {
         const auto bytes = socket.receive(deadline);
@@ -110,13 +110,31 @@ void talk(BlockingSocket& socket, NetworkFacts& facts, Instant deadline) {
         facts.clock_difference_s = *date - unix_milliseconds() / 1000;
 }
 
-void try_to_reach(NetworkFacts& facts, const std::vector<BlockingSocket::Address>& addresses) {
+ReachFacts try_to_reach(
+    const Endpoint& there, const std::vector<BlockingSocket::Address>& addresses) {
+    ReachFacts facts;
     for (const auto& address : addresses) {
         const auto deadline = Clock::now() + 2 * limits::connect_attempt_timeout;
         auto socket = BlockingSocket::connect(address, deadline);
         facts.connect_error = socket ? 0 : socket.error().code.value();
         if (!socket) continue;
-        return talk(*socket, facts, deadline);
+        talk(*socket, there, facts, deadline);
+        break;
+    }
+    return facts;
+}
+
+void look_at_other_places(NetworkFacts& facts, const JobSpec& spec) {
+    for (const auto& endpoint : spec.more_endpoints)
+        facts.others.push_back({OtherPlace::Kind::endpoint, endpoint, {}, {}});
+    if (const auto& witness = spec.witness.value)
+        facts.others.push_back({OtherPlace::Kind::witness, *witness, {}, {}});
+    for (auto& place : facts.others) {
+        const auto addresses = BlockingSocket::resolve(place.endpoint);
+        if (!addresses) continue;
+        for (const auto& address : *addresses)
+            place.resolved.push_back(address.to_endpoint().host);
+        place.reach = try_to_reach(place.endpoint, *addresses);
     }
 }
 
@@ -129,7 +147,7 @@ void look_at_endpoint(NetworkFacts& facts, const SystemInfo& system) {
         facts.listen_error = try_to_listen(facts.endpoint.port);
         if (facts.listen_error != 0) facts.holder = net::listener_on_port(facts.endpoint.port);
     } else {
-        try_to_reach(facts, *addresses);
+        facts.reach = try_to_reach(facts.endpoint, *addresses);
     }
     for (const auto& address : *addresses) {
         facts.address = own_address_towards(address);
@@ -186,6 +204,7 @@ NetworkFacts network_facts(
     facts.placement = server_placement(spec, system);
     facts.is_serving = facts.placement.starts_with("this node serves");
     if (facts.endpoint.port != 0) look_at_endpoint(facts, system);
+    look_at_other_places(facts, spec);
     look_at_ports(facts, spec.ports.value);
     look_at_variables(facts, system);
     look_at_limits(facts);

@@ -6,6 +6,7 @@
 #include "rendezvous/base/result.hpp"
 #include "rendezvous/base/text.hpp"
 
+#include <cerrno>
 #include <cstdlib>
 #include <utility>
 
@@ -82,20 +83,21 @@ void add_server(Page& page, const NetworkFacts& facts) {
             "give another port in --rdzv-endpoint, on all nodes");
     }
     if (facts.resolved.empty()) return;
-    if (facts.connect_error != 0)
+    const auto& reach = facts.reach;
+    if (reach.connect_error != 0)
         return page.bad(
             "reach",
-            facts.endpoint.to_string() + ": " + error_text(facts.connect_error),
+            facts.endpoint.to_string() + ": " + error_text(reach.connect_error),
             "start the first node first; if it runs, a firewall is between: let TCP port " + port +
                 " pass, and the --port-range of each node");
-    if (!facts.is_ddprun)
+    if (!reach.is_ddprun)
         return page.bad(
             "reach",
             facts.endpoint.to_string() + " answers, but not as ddprun",
             "another program has that port: give another one in --rdzv-endpoint, on all nodes");
     page.good("reach", facts.endpoint.to_string() + " answers");
-    if (!facts.clock_difference_s) return;
-    const auto difference = *facts.clock_difference_s;
+    if (!reach.clock_difference_s) return;
+    const auto difference = *reach.clock_difference_s;
     const auto value = std::to_string(std::abs(difference)) + " s " +
                        (difference < 0 ? "behind" : "ahead of") + " this one";
     if (std::abs(difference) <= most_clock_difference_s)
@@ -107,6 +109,46 @@ void add_server(Page& page, const NetworkFacts& facts) {
             value,
             "ddprun needs no equal clocks, but logs and files cannot be compared: run an NTP "
             "client on both");
+}
+
+/// Nothing has to run at a further endpoint yet; a refusal shows that its host is reached.
+void add_place(Page& page, const std::string& name, const OtherPlace& place) {
+    const auto text = place.endpoint.to_string();
+    const auto& reach = place.reach;
+    if (place.resolved.empty())
+        return page.bad(
+            name, text + " has no address", "use a name or an address that every node resolves");
+    const bool is_refused = reach.connect_error == ECONNREFUSED;
+    if (is_refused && place.kind == OtherPlace::Kind::witness)
+        return page.bad(
+            name,
+            text + ": " + error_text(reach.connect_error),
+            "start ddprun-rendezvous there; if it runs, a firewall is between");
+    if (is_refused)
+        return page.good(
+            name, text + " is " + short_list(place.resolved, {4}) + ", where no ddprun runs now");
+    if (reach.connect_error != 0)
+        return page.bad(
+            name,
+            text + ": " + error_text(reach.connect_error),
+            "that machine is down, or a firewall is between: let TCP port " +
+                std::to_string(place.endpoint.port) + " pass");
+    if (!reach.is_ddprun)
+        return page.bad(
+            name,
+            text + " answers, but not as ddprun",
+            "another program has that port: give another one, on all nodes");
+    page.good(name, text + " answers");
+}
+
+void add_other_places(Page& page, const NetworkFacts& facts) {
+    int number = 1;
+    for (const auto& place : facts.others)
+        add_place(
+            page,
+            place.kind == OtherPlace::Kind::witness ? "witness"
+                                                    : "endpoint " + std::to_string(++number),
+            place);
 }
 
 void add_interface(Page& page, const NetworkFacts& facts) {
@@ -171,6 +213,7 @@ NetworkPage network_page(const NetworkFacts& facts) {
     network_page_text::Page page;
     network_page_text::add_names(page, facts);
     network_page_text::add_server(page, facts);
+    network_page_text::add_other_places(page, facts);
     network_page_text::add_interface(page, facts);
     network_page_text::add_machine(page, facts);
     return page.take();

@@ -10,6 +10,25 @@
 
 namespace ddprun::launcher {
 
+/// What an attempt to reach a place has found.
+struct ReachFacts {
+    /// The error of connecting; 0: it was accepted.
+    int connect_error = 0;
+    /// A server of ddprun answered.
+    bool is_ddprun = false;
+    /// That machine's clock minus this one's, to a second.
+    std::optional<std::int64_t> clock_difference_s;
+};
+
+/// A place besides the endpoint: a further one of a list, or the witness.
+struct OtherPlace {
+    enum class Kind : std::uint8_t { endpoint, witness };
+    Kind kind = Kind::endpoint;
+    Endpoint endpoint;
+    std::vector<std::string> resolved;
+    ReachFacts reach;
+};
+
 /// The facts that `--explain=network` has found about this machine and its connections to others.
 struct NetworkFacts {
     std::string host_name;
@@ -33,12 +52,9 @@ struct NetworkFacts {
     int ports_tried = 0;
     int ports_free = 0;
 
-    /// The error of connecting to the endpoint, on a node that does not serve; 0: it was accepted.
-    int connect_error = 0;
-    /// A server of ddprun answered.
-    bool is_ddprun = false;
-    /// That machine's clock minus this one's, to a second.
-    std::optional<std::int64_t> clock_difference_s;
+    /// The endpoint, on a node that does not serve.
+    ReachFacts reach;
+    std::vector<OtherPlace> others;
 
     /// The local address used towards the endpoint; empty: there is no route.
     std::string address;

@@ -24,8 +24,8 @@ NetworkFacts healthy() {
     facts.first_port = 20000;
     facts.last_port = 29399;
     facts.ports_tried = facts.ports_free = 4;
-    facts.is_ddprun = true;
-    facts.clock_difference_s = 0;
+    facts.reach.is_ddprun = true;
+    facts.reach.clock_difference_s = 0;
     facts.address = "10.0.0.2";
     facts.interface = "eth0";
     facts.mtu = 9000;
@@ -67,9 +67,9 @@ TEST_CASE("each fault is a bad line with what to do") {
          "own name",
          "/etc/hosts"},
         {[](auto& f) { f.resolved.clear(); }, "endpoint", "use the name"},
-        {[](auto& f) { f.connect_error = ECONNREFUSED; }, "reach", "start the first node"},
-        {[](auto& f) { f.is_ddprun = false; }, "reach", "another program has that port"},
-        {[](auto& f) { f.clock_difference_s = -300; }, "clock there", "NTP"},
+        {[](auto& f) { f.reach.connect_error = ECONNREFUSED; }, "reach", "start the first node"},
+        {[](auto& f) { f.reach.is_ddprun = false; }, "reach", "another program has that port"},
+        {[](auto& f) { f.reach.clock_difference_s = -300; }, "clock there", "NTP"},
         {[](auto& f) {
              f.is_serving = true;
              f.listen_error = EADDRINUSE;
@@ -105,6 +105,48 @@ TEST_CASE("each fault is a bad line with what to do") {
         CHECK(page.text.find(row.advice, advice) != std::string::npos);
         for (const auto shown : ddprun::split(page.text, '\n'))
             CHECK(shown.size() < 81);
+    }
+}
+
+TEST_CASE("further endpoints and the witness have a line each") {
+    using Kind = OtherPlace::Kind;
+    auto facts = healthy();
+    facts.others = {
+        {Kind::endpoint, {"n2", 29400}, {"10.0.0.2"}, {ECONNREFUSED, false, {}}},
+        {Kind::endpoint, {"n3", 29400}, {"10.0.0.3"}, {0, true, 0}},
+        {Kind::witness, {"w", 7}, {"10.0.0.9"}, {0, true, 0}}};
+    const auto page = network_page(facts);
+    CHECK(page.problem_count == 0);
+    CHECK(
+        page.text.find("ok   endpoint 2         n2:29400 is 10.0.0.2, where no ddprun runs now\n"
+                       "ok   endpoint 3         n3:29400 answers\n"
+                       "ok   witness            w:7 answers\n") != std::string::npos);
+
+    struct Row {
+        Kind kind;
+        std::vector<std::string> resolved;
+        int error;
+        std::string line;
+        std::string advice;
+    };
+    const std::vector<Row> rows{
+        {Kind::endpoint, {}, 0, "n9:7 has no address", "that every node resolves"},
+        {Kind::endpoint, {"10.0.0.9"}, ETIMEDOUT, "n9:7: Connection timed out", "TCP port 7 pass"},
+        {Kind::endpoint, {"10.0.0.9"}, 0, "n9:7 answers, but not", "another program"},
+        {Kind::witness,
+         {"10.0.0.9"},
+         ECONNREFUSED,
+         "n9:7: Connection refused",
+         "start ddprun-rend"},
+    };
+    for (const auto& row : rows) {
+        facts.others = {{row.kind, {"n9", 7}, row.resolved, {row.error, false, {}}}};
+        const auto bad = network_page(facts);
+        CAPTURE(bad.text);
+        CHECK(bad.problem_count == 1);
+        CHECK(bad.text.find(row.line) != std::string::npos);
+        CHECK(bad.text.find("-> ") < bad.text.find(row.advice));
+        CHECK(bad.text.find(row.advice) != std::string::npos);
     }
 }
 
