@@ -60,7 +60,16 @@ std::string address_for_others(
 }
 
 PortRange own_ports(const AgentConfig& config) {
-    return {config.first_port, config.last_port, config.rendezvous.endpoint.port};
+    PortRange range{config.first_port, config.last_port};
+    for (const auto& place : config.rendezvous.places())
+        range.kept_free.push_back(place.port);
+    return range;
+}
+
+bool PortRange::is_allowed(int port) const {
+    return std::none_of(kept_free.begin(), kept_free.end(), [port](int kept) {
+        return kept != 0 && (port == kept || port + 1 == kept);
+    });
 }
 
 Result<net::Tcp::acceptor> listen_in_range(
@@ -70,8 +79,7 @@ Result<net::Tcp::acceptor> listen_in_range(
     const int start = std::uniform_int_distribution<int>(0, count - 1)(random);
     for (int i = 0; i < std::clamp(count, fewest_attempts, most_attempts); ++i) {
         const int candidate = range.first + (start + i) % count;
-        if (candidate != 0 && (candidate == range.kept_free || candidate + 1 == range.kept_free))
-            continue;
+        if (candidate != 0 && !range.is_allowed(candidate)) continue;
         acceptor = net::listen(io, host, static_cast<std::uint16_t>(candidate));
         if (!acceptor) continue;
         error_code ec;

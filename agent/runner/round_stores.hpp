@@ -31,11 +31,13 @@ namespace ddprun::agent {
 struct PortRange {
     std::uint16_t first = 0;
     std::uint16_t last = 0;
-    /// This port and the port before it are never chosen; 0: there is no such port.
-    std::uint16_t kept_free = 0;
+    /// None of these ports, nor the port before one of them, is ever chosen.
+    std::vector<std::uint16_t> kept_free = {};
+
+    bool is_allowed(int port) const;
 };
 
-/// The ports of --port-range, without the endpoint's port: the job's server may begin to listen
+/// The ports of --port-range, without those of the endpoints: the job's server may begin to listen
 /// there later than this node's other listeners.
 PortRange own_ports(const AgentConfig& config);
 

@@ -516,7 +516,7 @@ TEST_CASE("without a port for its tunnels a store is not opened at all") {
     boost::asio::io_context io;
     const auto taken = net::listen(io, "127.0.0.1", first);
     REQUIRE(taken.has_value());
-    Node node({first, first, 0});
+    Node node({first, first});
     const auto opened = node.try_open();
     REQUIRE_FALSE(opened.has_value());
     const auto range = std::to_string(first) + " and " + std::to_string(first);
@@ -527,7 +527,7 @@ TEST_CASE("without a port for its tunnels a store is not opened at all") {
 
 TEST_CASE("with two ports a store is for members, not for every caller") {
     const auto first = free_port();
-    Node node({first, static_cast<std::uint16_t>(first + 1), 0});
+    Node node({first, static_cast<std::uint16_t>(first + 1)});
     const auto opened = node.try_open();
     // Another program may use the second port.
     if (!opened) return;
