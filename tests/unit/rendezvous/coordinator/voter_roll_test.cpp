@@ -215,15 +215,16 @@ TEST_CASE("a witness votes where the nodes alone are an even number of hosts") {
         std::string voters;
     };
     const auto w = witness.address;
-    for (const auto& [nodes, voters] :
-         std::vector<Row>{{"a b", "a b " + w}, {"a b c", "a b c"}, {"a b c d", "a b c d " + w}}) {
-        CAPTURE(nodes);
-        Story job{std::to_string(words(nodes).size()), 3, speaks_version_2};
+    const std::vector<Row> rows{
+        {"a b", "a b " + w}, {"a b c", "a b c"}, {"a b c d", "a b c d " + w}};
+    for (const auto& row : rows) {
+        CAPTURE(row.nodes);
+        Story job{std::to_string(words(row.nodes).size()), 3, speaks_version_2};
         job.has_voters();
         job.witness_changed(witness);
-        for (const auto& node : words(nodes))
+        for (const auto& node : words(row.nodes))
             job.join(node);
-        CHECK(output(job) == requested(voters));
+        CHECK(output(job) == requested(row.voters));
     }
 }
 
