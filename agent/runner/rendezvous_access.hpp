@@ -144,8 +144,8 @@ private:
     bool is_successor_ = false;
     Succession succession_;
     bool is_interrupted_ = false;
-    /// The last request of the coordinator.
-    std::optional<coordinator::ChangeVoters> wanted_voters_;
+    /// The number of the last request for other voters: those before it are not tried again.
+    int voters_turn_ = 0;
     boost::asio::steady_timer voters_retry_;
     Places places_;
     EndpointClaim endpoint_claim_;

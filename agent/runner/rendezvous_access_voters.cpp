@@ -85,10 +85,10 @@ void RendezvousAccess::replace_lost_leader() {
 /// the coordinator wants others.
 void RendezvousAccess::change_voters(const coordinator::ChangeVoters& change) {
     if (!election_->is_leading() || election_->epoch() != change.epoch) return;
-    wanted_voters_ = change;
+    const int turn = ++voters_turn_;
     voters_retry_.cancel();
     voters_->change_voters(
-        change.epoch, change.voters, [this, change](Result<control::Voters> changed) {
+        change.epoch, change.voters, [this, change, turn](Result<control::Voters> changed) {
             if (changed) {
                 const auto voters = short_list(
                     changed->set.voters, {limits::max_voters, " "}, [](const auto& voter) {
@@ -99,10 +99,10 @@ void RendezvousAccess::change_voters(const coordinator::ChangeVoters& change) {
                 return server_->voters_changed(change.run_id, std::move(*changed));
             }
             log::debug("rendezvous.voters_not_changed", {{"reason", changed.error().describe()}});
-            if (wanted_voters_ != change) return;
+            if (turn != voters_turn_) return;
             voters_retry_.expires_after(limits::voters_retry);
-            voters_retry_.async_wait([this, change](const error_code& ec) {
-                if (!ec && wanted_voters_ == change) change_voters(change);
+            voters_retry_.async_wait([this, change, turn](const error_code& ec) {
+                if (!ec && turn == voters_turn_) change_voters(change);
             });
         });
 }

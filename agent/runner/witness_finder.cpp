@@ -135,6 +135,9 @@ boost::asio::awaitable<std::string> WitnessFinder::ask(
         if (!state->goes_on(turn)) co_return problem;
         const auto& [line, is_refused] = reply->answer;
         if (const auto nonce = voters::identity_in(line)) {
+            // Asked first from here on: the place among the voters stays the same.
+            auto& known = state->addresses;
+            std::rotate(known.begin(), std::find(known.begin(), known.end(), address), known.end());
             state->hooks.on_seen(
                 control::VoterPlace{control::VoterAddress{place, true}.to_string(), *nonce});
             co_return std::string{};

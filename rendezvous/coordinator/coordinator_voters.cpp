@@ -15,11 +15,7 @@ void Coordinator::on_voters_changed(VotersChanged changed, Instant now, std::vec
 
 void Coordinator::on_witness_changed(
     WitnessChanged changed, Instant now, std::vector<Effect>& out) {
-    const auto nonce_of = [](const auto& place) {
-        return place ? std::optional{place->nonce} : std::nullopt;
-    };
-    // One process may be reached at several addresses.
-    if (nonce_of(witness_) == nonce_of(changed.witness)) return;
+    if (witness_ == changed.witness) return;
     witness_ = std::move(changed.witness);
     // A server whose nodes vote serves one run id.
     if (!newest_.empty()) pass(newest_.begin()->second, Job::WitnessChanged{witness_}, now, out);

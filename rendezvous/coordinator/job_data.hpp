@@ -231,6 +231,9 @@ struct JobVoters {
     std::optional<control::VoterPlace> witness;
     /// Those of the last `ChangeVoters`, until its answer.
     std::optional<std::vector<control::VoterPlace>> requested;
+    /// The answer to the last one is not awaited any more. Another one has to replace it, also for
+    /// the voters that are known, since its first step may be done.
+    bool is_abandoned = false;
 };
 
 /// The last `Changed`, for the log and /status.

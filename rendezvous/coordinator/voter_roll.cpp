@@ -147,18 +147,24 @@ void update_voters(JobStep& step) {
     auto& requested = job.voters.requested;
     if (requested) return;
     auto chosen = choose_voters(leader_of(job), candidates(job));
-    if (known && !known->set.is_joint() && are_same(known->set.voters, chosen)) return;
+    const bool is_right = known && !known->set.is_joint() && are_same(known->set.voters, chosen);
+    if (is_right && !job.voters.is_abandoned) return;
+    job.voters.is_abandoned = false;
     requested = chosen;
     step.out.push_back(ChangeVoters{job.identity.run_id, job.identity.epoch, std::move(chosen)});
 }
 
 void on_witness_changed(JobStep& step, std::optional<control::VoterPlace> witness) {
-    auto& [known, present, requested] = step.job.voters;
+    auto& job = step.job;
+    auto& [known, present, requested, is_abandoned] = job.voters;
     const bool is_requested =
         present && requested &&
         std::find(requested->begin(), requested->end(), *present) != requested->end();
-    if (is_requested) requested.reset();
     present = std::move(witness);
+    // These voters stay (`update_voters`).
+    if (!is_requested || job.is<Over>() || job.causes.cancel) return;
+    requested.reset();
+    is_abandoned = true;
 }
 
 void on_voters_changed(JobStep& step, control::Voters voters) {

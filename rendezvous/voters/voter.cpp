@@ -66,7 +66,7 @@ bool Voter::misses_leader(const std::string& job, Instant now) const {
 }
 
 // A process that has not voted about the job yet is a voter that has accepted nothing: it never
-// forgets, so that is true. That is how a new voter begins.
+// forgets, so that is true (for a witness: FORMAT.md). That is how a new voter begins.
 Voter::Register* Voter::find(const std::string& job, const Nonce& lineage) {
     auto found = jobs_.find(job);
     if (found == jobs_.end()) {

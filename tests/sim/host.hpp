@@ -236,8 +236,8 @@ private:
         std::unique_ptr<Server> server;
         /// Null: etcd keeps the record.
         std::unique_ptr<Voting> voting;
-        /// The last request of the coordinator.
-        std::vector<control::VoterPlace> wanted_voters;
+        /// The number of the last request for other voters.
+        int voters_turn = 0;
         /// The attempt that waits for the election's result.
         int sought = 0;
         /// Set when it leaves once its server has stepped down; true: the job is over.

@@ -144,18 +144,18 @@ control::AgentMessage Host::with_record(control::AgentMessage message) const {
 void Host::change_voters(std::uint64_t epoch, std::vector<control::VoterPlace> voters) {
     const auto& server = candidate_->server->coordinator();
     if (server.epoch() != epoch || !server.leader(world_.now())) return;
-    candidate_->wanted_voters = voters;
+    const int turn = ++candidate_->voters_turn;
     candidate_->voting->change_voters(
-        {epoch, voters}, [this, epoch, voters](const Result<control::Voters>& changed) {
+        {epoch, voters}, [this, epoch, voters, turn](const Result<control::Voters>& changed) {
             if (changed) {
                 note("has " + std::to_string(changed->set.voters.size()) + " voters");
                 note_succession();
                 return candidate_->server->voters_changed(*changed);
             }
             note("does not change the voters: " + changed.error().describe());
-            later(limits::voters_retry, [this, epoch, voters] {
-                const bool is_wanted = candidate_->wanted_voters == voters;
-                if (voter() != nullptr && is_wanted) change_voters(epoch, voters);
+            later(limits::voters_retry, [this, epoch, voters, turn] {
+                if (voter() != nullptr && candidate_->voters_turn == turn)
+                    change_voters(epoch, voters);
             });
         });
 }

@@ -147,6 +147,22 @@ TEST_CASE("a witness with very many records takes no further one until it can fo
     CHECK(asking.witness.record_count() == 2);
 }
 
+TEST_CASE("a witness forgets no record whose leader goes on to identify it, without its vote") {
+    Asking asking;
+    CHECK(asking.promises("job0", numbered(9)));
+    asking.ask(Accept{"job0", witness_nonce, {1, node}, record_in(numbered(9), false)});
+    for (int hours = 0; hours < 48; ++hours) {
+        asking.now += 1h;
+        const auto line = encode(Identify{"job0", numbered(9)});
+        CHECK(identity_in(asking.witness.answer({}, line, asking.now).line).has_value());
+    }
+    for (std::size_t i = 1; i < limits::max_voted_jobs; ++i)
+        REQUIRE(asking.promises("job" + std::to_string(i), numbered(9)));
+    CHECK_FALSE(asking.promises("more", numbered(9)));
+    const auto answer = asking.ask(prepare_of("job0", numbered(9), 7));
+    CHECK(std::get<Promise>(answer).vote.has_value());
+}
+
 TEST_CASE("one tenant cannot take up all of a witness") {
     Asking asking;
     asking.tenant = "one";
