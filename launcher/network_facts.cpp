@@ -110,6 +110,13 @@ void talk(BlockingSocket& socket, const Endpoint& there, ReachFacts& facts, Inst
         facts.clock_difference_s = *date - unix_milliseconds() / 1000;
 }
 
+std::vector<std::string> hosts_of(const std::vector<BlockingSocket::Address>& addresses) {
+    std::vector<std::string> hosts;
+    for (const auto& address : addresses)
+        hosts.push_back(address.to_endpoint().host);
+    return hosts;
+}
+
 ReachFacts try_to_reach(
     const Endpoint& there, const std::vector<BlockingSocket::Address>& addresses) {
     ReachFacts facts;
@@ -132,8 +139,7 @@ void look_at_other_places(NetworkFacts& facts, const JobSpec& spec) {
     for (auto& place : facts.others) {
         const auto addresses = BlockingSocket::resolve(place.endpoint);
         if (!addresses) continue;
-        for (const auto& address : *addresses)
-            place.resolved.push_back(address.to_endpoint().host);
+        place.resolved = hosts_of(*addresses);
         place.reach = try_to_reach(place.endpoint, *addresses);
     }
 }
@@ -141,8 +147,7 @@ void look_at_other_places(NetworkFacts& facts, const JobSpec& spec) {
 void look_at_endpoint(NetworkFacts& facts, const SystemInfo& system) {
     const auto addresses = BlockingSocket::resolve(facts.endpoint);
     if (!addresses) return;
-    for (const auto& address : *addresses)
-        facts.resolved.push_back(address.to_endpoint().host);
+    facts.resolved = hosts_of(*addresses);
     if (facts.is_serving) {
         facts.listen_error = try_to_listen(facts.endpoint.port);
         if (facts.listen_error != 0) facts.holder = net::listener_on_port(facts.endpoint.port);

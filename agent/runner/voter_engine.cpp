@@ -17,14 +17,6 @@
 #include <vector>
 
 namespace ddprun::agent {
-namespace {
-
-/// What a voter that does not vote about the request answers.
-voters::Answer unknown_to(const voters::Request& request) {
-    return voters::Unknown{std::visit([](const auto& message) { return message.ballot; }, request)};
-}
-
-}  // namespace
 
 VoterEngine::VoterEngine(
     boost::asio::io_context& io,
@@ -142,9 +134,7 @@ std::string VoterEngine::answer(std::string_view line) {
 }
 
 voters::Answer VoterEngine::vote(const voters::Request& request) {
-    const auto& job =
-        std::visit([](const auto& message) -> const std::string& { return message.job; }, request);
-    if (job != job_) return unknown_to(request);
+    if (voters::job_of(request) != job_) return voters::unknown_to(request);
     auto answer = voter_.handle(request, driver_.now());
     const auto* const accept = std::get_if<voters::Accept>(&request);
     if (accept != nullptr && std::holds_alternative<voters::Accepted>(answer)) {

@@ -6,6 +6,15 @@
 
 namespace ddprun::voters {
 
+const std::string& job_of(const Request& request) {
+    return std::visit(
+        [](const auto& message) -> const std::string& { return message.job; }, request);
+}
+
+Unknown unknown_to(const Request& request) {
+    return {std::visit([](const auto& message) { return message.ballot; }, request)};
+}
+
 std::string describe(const Ballot& ballot) {
     return std::to_string(ballot.counter) + "." + ballot.proposer.to_short_string();
 }

@@ -35,6 +35,8 @@ struct Accept {
 };
 using Request = std::variant<Prepare, Accept>;
 
+const std::string& job_of(const Request& request);
+
 // ---- answers, each with the ballot of the request -----------------------------------------------
 
 /// What a voter has accepted last.
@@ -67,6 +69,9 @@ struct Unknown {
     bool operator==(const Unknown&) const = default;
 };
 using Answer = std::variant<Promise, Accepted, Refused, Unknown>;
+
+/// What a process that does not vote about the request answers.
+Unknown unknown_to(const Request& request);
 
 std::string describe(const Ballot& ballot);
 std::string describe(const Request& request);

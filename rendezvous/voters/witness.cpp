@@ -28,10 +28,6 @@ Nonce addressee_of(const Request& request) {
     return std::visit([](const auto& message) { return message.voter; }, request);
 }
 
-Answer unknown_to(const Request& request) {
-    return Unknown{std::visit([](const auto& message) { return message.ballot; }, request)};
-}
-
 Nonce lineage_of(const Request& request) {
     return std::visit(
         Overloaded{
@@ -41,17 +37,14 @@ Nonce lineage_of(const Request& request) {
         request);
 }
 
-const std::string& job_of(const Request& request) {
-    return std::visit(
-        [](const auto& message) -> const std::string& { return message.job; }, request);
-}
-
 }  // namespace
 
 Witness::Reply Witness::answer(const std::string& tenant, std::string_view line, Instant now) {
-    if (const auto asked = identify_in(line)) return {identify(tenant, *asked, now)};
     const auto request = message_of<Request>(line);
-    if (!request) return {};
+    if (!request) {
+        const auto asked = identify_in(line);
+        return {asked ? identify(tenant, *asked, now) : std::string{}};
+    }
     Reply reply;
     Key key{tenant, job_of(*request), lineage_of(*request)};
     reply.line = encode(vote(std::move(key), *request, now, reply));
