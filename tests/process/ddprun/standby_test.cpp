@@ -215,7 +215,9 @@ TEST_CASE("standby: while nodes of two hosts are there the job ends with the one
         nodes[0].signal(SIGINT);
         nodes[0].wait_for_line("job.interrupted");
         nodes[0].signal(SIGINT);
+        // Until its descendants are gone too, a SIGINT only kills them again.
         nodes[0].wait_for_line("worker.exited");
+        nodes[0].wait_for_line("agent.effect is=\"?send link=[0-9]+ ready");
         nodes[0].signal(SIGINT);
         nodes[0].wait_for_line("agent.effect is=\"?finish");
         dir.write("end", "");
