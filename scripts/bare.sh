@@ -120,6 +120,12 @@ changes_nothing_again() {
     ! grep -E '^installing|^\[[0-9]+/[0-9]+\] (Building|Linking)' "$out" || die 1 "the second demo installs or builds again"
 }
 
+# After the demo, without another build.
+installs() {
+    in_checkout "cmake --install build/release --strip --prefix /opt/ddprun >/dev/null && /opt/ddprun/bin/ddprun --version" ||
+        die 1 "what the demo has built cannot be installed"
+}
+
 builds_tests() {
     in_checkout "$cache scripts/test.sh --build"
 }
@@ -143,6 +149,7 @@ inside() {
     timed "refused without the right to install" refuses_without_rights
     timed "scripts/demo.sh" runs_demo
     timed "scripts/demo.sh again" changes_nothing_again
+    timed "cmake --install" installs
     if [ "$extent" != demo ]; then timed "scripts/test.sh --build" builds_tests; fi
     if [ "$extent" = tests ]; then timed "scripts/test.sh" in_checkout "$cache scripts/test.sh"; fi
     say "== $suite, $(nproc) processors"

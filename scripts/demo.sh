@@ -14,7 +14,8 @@ place=build/demo
 
 require_packages "${build_packages[@]}"
 say "== building release"
-build release programs train_mnist make_digits compare_checkpoints
+# With the SDK's shared library `cmake --install build/release` has all that it installs.
+build release programs ddprun_worker ddprun_worker_shared train_mnist make_digits compare_checkpoints
 
 say "== painting digits"
 rm -rf "$place"

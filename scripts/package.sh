@@ -91,7 +91,7 @@ build_aarch64() {
         -DOPENSSL_INCLUDE_DIR="$PWD/build/cross/packages/usr/include" \
         -DOPENSSL_SSL_LIBRARY="$PWD/build/cross/packages/libssl.a" \
         -DOPENSSL_CRYPTO_LIBRARY="$PWD/build/cross/packages/libcrypto.a" \
-        -DDDPRUN_NVCC_PROGRAM= >build/configure-aarch64.log 2>&1 || { cat build/configure-aarch64.log >&2; die 1 "aarch64 could not be configured"; }
+        -DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64-static -DDDPRUN_NVCC_PROGRAM= >build/configure-aarch64.log 2>&1 || { cat build/configure-aarch64.log >&2; die 1 "aarch64 could not be configured"; }
     cmake --build $build_dir --target programs >&2
     strip=aarch64-linux-gnu-strip objcopy=aarch64-linux-gnu-objcopy
     run=(qemu-aarch64-static)
@@ -109,29 +109,7 @@ stage_programs() {
         $objcopy --add-gnu-debuglink="$stage/debug/$program.debug" "$bin/$program"
     done
     "${run[@]}" "$bin/ddprun" --version >&2
-    mkdir -p "$stage"/usr/share/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d,doc/ddprun}
-    "${run[@]}" "$bin/ddprun" --print-completion bash >"$stage/usr/share/bash-completion/completions/ddprun"
-    "${run[@]}" "$bin/ddprun" --print-completion zsh >"$stage/usr/share/zsh/site-functions/_ddprun"
-    "${run[@]}" "$bin/ddprun" --print-completion fish >"$stage/usr/share/fish/vendor_completions.d/ddprun.fish"
-    "${run[@]}" "$bin/ddprunctl" --print-completion bash >"$stage/usr/share/bash-completion/completions/ddprunctl"
-    "${run[@]}" "$bin/ddprunctl" --print-completion zsh >"$stage/usr/share/zsh/site-functions/_ddprunctl"
-    "${run[@]}" "$bin/ddprunctl" --print-completion fish >"$stage/usr/share/fish/vendor_completions.d/ddprunctl.fish"
     gzip -9nf "$stage/usr/share/man/man1/ddprun.1" "$stage/usr/share/man/man1/ddprunctl.1"
-    put_licenses "$stage/usr/share/doc/ddprun"
-}
-
-put_licenses() { # FOLDER
-    mkdir -p "$1"
-    cp LICENSE scripts/packaging/NOTICE "$1"
-    local package
-    {
-        printf '== Boost\n\n'
-        cat scripts/packaging/BSL-1.0
-        for package in nlohmann-json3-dev libcli11-dev libssl-dev libc6 libstdc++6; do
-            printf '\n== %s (as Debian records it)\n\n' "$package"
-            cat "/usr/share/doc/$package/copyright"
-        done
-    } >"$1/THIRD-PARTY-LICENSES"
 }
 
 # The same files give the same bytes.
@@ -186,7 +164,6 @@ package_sdk() {
     cmake --install "$build_dir" --component sdk --prefix "$root/usr" >/dev/null
     find "$root" -name '*.so*' -type f -exec strip --strip-unneeded {} +
     find "$root" -name '*.a' -exec strip --strip-debug {} +
-    put_licenses "$root/usr/share/doc/libddprun-dev"
     cp "$root/usr/share/doc/libddprun-dev/NOTICE" "$root/usr/share/doc/libddprun-dev/copyright"
     depends=$(library_packages "$root") && [ -n "$depends" ] || die 1 "dpkg-shlibdeps does not say what the SDK's libraries need"
     make_deb "$root" libddprun-dev "C++ and C library for workers of ddprun

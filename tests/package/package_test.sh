@@ -10,10 +10,22 @@ prefix=$place/prefix
 rm -rf "$prefix"
 "$cmake" --install "$build_dir" --prefix "$prefix" >/dev/null
 
+for file in LICENSE NOTICE THIRD-PARTY-LICENSES; do
+    for package in ddprun libddprun-dev; do
+        [ -s "$prefix/share/doc/$package/$file" ] || { echo "share/doc/$package/$file was not installed"; exit 1; }
+    done
+done
+for file in bash-completion/completions/ddprun{,ctl} zsh/site-functions/_ddprun{,ctl} fish/vendor_completions.d/ddprun{,ctl}.fish; do
+    grep -q -- log-level "$prefix/share/$file" || grep -q -- undrain "$prefix/share/$file" ||
+        { echo "share/$file completes nothing"; exit 1; }
+done
+
+# What is compiled here is measured by nothing: quickly.
+quickly=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_UNITY_BUILD=ON)
 for example in "$source_dir"/examples/*/CMakeLists.txt; do
     example=$(dirname "$example")
     name=$(basename "$example")
-    "$cmake" -S "$example" -B "$place/$name" -G Ninja -DCMAKE_BUILD_TYPE=Debug \
+    "$cmake" -S "$example" -B "$place/$name" -G Ninja "${quickly[@]}" \
         -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
     "$cmake" --build "$place/$name" -- -j 1
 done
@@ -56,10 +68,9 @@ else
     echo "SKIP pkg-config: not installed"
 fi
 
-# As part of another project, which compiles the SDK once more: quickly, since nothing is measured.
+# As part of another project, which compiles the SDK once more.
 "$cmake" -S "$source_dir/tests/package/fetched" -B "$place/fetched" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" \
-    -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_UNITY_BUILD=ON \
-    -DDDPRUN_SOURCE="$source_dir" >/dev/null
+    "${quickly[@]}" -DDDPRUN_SOURCE="$source_dir" >/dev/null
 "$cmake" --build "$place/fetched" --target trainer -- -j 1
 trainer=$(find "$place/fetched" -name trainer -type f)
 out=$("$prefix/bin/ddprun" --standalone --nproc-per-node=2 --no-python "$trainer" 2>&1) || {

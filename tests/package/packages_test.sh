@@ -77,6 +77,11 @@ for program in /opt/ddprun-*/bin/*; do
 done
 rm -r /opt/ddprun-*
 
+symbols=$(tar -tzf "$(the "ddprun-*-debug-$processor.tar.gz")")
+for program in ddprun ddprun-rendezvous; do
+    grep -qx "./$program.debug" <<<"$symbols" || fail "the tar file of debug symbols lacks those of $program"
+done
+
 step "Debian package"
 dpkg -i "$(the "ddprun_*_$arch.deb")"
 try_program ddprun
