@@ -46,6 +46,7 @@ unknown-user)
     ;;
 no-cgroups)
     excluded=
+    reason=$(unshare --mount true 2>&1) || skip "no mount namespace can be made here: $reason"
     set -- unshare --mount sh -c 'mount -t tmpfs -o ro none /sys/fs/cgroup && exec "$@"' sh
     ;;
 esac

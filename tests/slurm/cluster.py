@@ -53,8 +53,22 @@ PartitionName=test Nodes=n[1-{count}] Default=YES MaxTime=INFINITE State=UP Over
 """
 
 
-def missing_programs():
-    return [name for name in PROGRAMS if shutil.which(name, path=search_path()) is None]
+NAMESPACES = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+
+
+def why_not():
+    """Empty where Slurm can run in namespaces of its own, else the reason for a skip. DDPRUN_REQUIRE_SLURM=1: then
+    this program ends with an error."""
+    reason = ""
+    if absent := [name for name in PROGRAMS if shutil.which(name, path=search_path()) is None]:
+        reason = f"Slurm's {', '.join(absent)} not installed"
+    elif os.geteuid() != 0:
+        reason = "namespaces need root"
+    elif (tried := subprocess.run([*NAMESPACES, "true"], stderr=subprocess.PIPE, text=True, check=False)).returncode != 0:
+        reason = f"no namespace can be made here: {tried.stderr.strip()}"
+    if reason and os.environ.get("DDPRUN_REQUIRE_SLURM") == "1":
+        sys.exit(f"DDPRUN_REQUIRE_SLURM=1, but {reason}")
+    return reason
 
 
 def search_path():
@@ -86,8 +100,7 @@ def enter_namespace():
     if os.environ.get("DDPRUN_TEST_IN_SLURM") == "1":
         return
     os.environ["DDPRUN_TEST_IN_SLURM"] = "1"
-    os.execvp("unshare", ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc",
-                          sys.executable, *sys.argv])
+    os.execvp(NAMESPACES[0], [*NAMESPACES, sys.executable, *sys.argv])
 
 
 def processes(name, node):

@@ -12,7 +12,7 @@ import re
 import sys
 import time
 
-from cluster import DEADLINE_S, Cluster, enter_namespace, missing_programs, processes, why_no_cgroups
+from cluster import DEADLINE_S, Cluster, enter_namespace, processes, why_no_cgroups, why_not
 
 # Counts what it gets. A save takes longer than any process waits for another one's signal; a second SIGTERM would be
 # written before its end.
@@ -155,15 +155,7 @@ def main():
     build, proctrack = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
     moments = int(sys.argv[3]) if len(sys.argv) > 3 else 0
     seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.randrange(10 ** 9)
-    absent = missing_programs()
-    reason = ""
-    if os.geteuid() != 0 or absent:
-        reason = f"Slurm's {', '.join(absent)} not installed" if absent else "namespaces need root"
-        if os.environ.get("DDPRUN_REQUIRE_SLURM") == "1":
-            sys.exit(f"DDPRUN_REQUIRE_SLURM=1, but {reason}")
-    elif proctrack == "cgroup":
-        reason = why_no_cgroups()
-    if reason:
+    if reason := why_not() or (why_no_cgroups() if proctrack == "cgroup" else ""):
         print(f"SKIP signals of Slurm: {reason}")
         return
     enter_namespace()

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 
-from cluster import DEADLINE_S, Cluster, enter_namespace, missing_programs, processes
+from cluster import DEADLINE_S, Cluster, enter_namespace, why_not, processes
 
 SHOW = 'echo "rank $RANK of $WORLD_SIZE on $SLURMD_NODENAME node $GROUP_RANK job $TORCHELASTIC_RUN_ID"'
 
@@ -188,11 +188,7 @@ class Slurm:
 
 def main():
     build, example = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
-    absent = missing_programs()
-    if os.geteuid() != 0 or absent:
-        reason = f"Slurm's {', '.join(absent)} not installed" if absent else "namespaces need root"
-        if os.environ.get("DDPRUN_REQUIRE_SLURM") == "1":
-            sys.exit(f"DDPRUN_REQUIRE_SLURM=1, but {reason}")
+    if reason := why_not():
         print(f"SKIP ddprun under Slurm: {reason}")
         return
     enter_namespace()
