@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hosts_test.py BUILD: one command starts a job on many machines, each with a real sshd."""
+"""hosts_test.py BUILD [--timed | --untimed | NAME...]: one command starts a job on many machines, each with a real
+sshd. --timed: those parts that measure a time, and so run alone; --untimed: the others."""
 import fcntl
 import json
 import os
@@ -15,6 +16,7 @@ from machines import DEADLINE_S, Lab, enter_as_first_process, run, search_path, 
 
 COUNT = 8
 HELPERS = ("command", "run", "begin", "begin_endless", "is_all_gone", "another_program")
+TIMED = ("hosts_that_cannot_be_used_are_all_named_and_nothing_begins", "interrupts_end_it_everywhere_in_under_a_second")
 SHOW = 'echo "rank $RANK of $WORLD_SIZE on $(uname -n) node $GROUP_RANK"'
 
 
@@ -352,6 +354,13 @@ class Hosts:
         self.lab.wait_for(lambda: self.is_all_gone("4007"), "end of 4007")
 
 
+def chosen_parts(words):
+    parts = [name for name in vars(Hosts) if not name.startswith("__") and name not in HELPERS]
+    if words in (["--timed"], ["--untimed"]):
+        return [name for name in parts if (name in TIMED) == (words == ["--timed"])]
+    return [name for name in parts if not words or name in words]
+
+
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     if reason := why_not():
@@ -366,10 +375,7 @@ def main():
         run("strip", "-o", ddprun, build / "bin/ddprun")
         lab.write_program("tool", "")
         hosts = Hosts(lab, ddprun)
-        chosen = sys.argv[2:]
-        for name in [name for name in vars(Hosts) if not name.startswith("__") and name not in HELPERS]:
-            if chosen and name not in chosen:
-                continue
+        for name in chosen_parts(sys.argv[2:]):
             begun = time.monotonic()
             getattr(hosts, name)()
             print(f"{time.monotonic() - begun:6.2f} s  {name.replace('_', ' ')}", flush=True)
