@@ -52,6 +52,12 @@ MissingPlaces missing_places(const JobData& job) {
     return missing;
 }
 
+/// Asked after each event: it counts only once every place is taken.
+bool are_all_back(const JobData& job) {
+    const auto& places = job.round->places;
+    return places.taken().size() == places.size() && missing_places(job).count == 0;
+}
+
 /// "group ranks 1, 5".
 std::string places_text(const MissingPlaces& missing) {
     auto text = (missing.count == 1 ? "group rank " : "group ranks ") +
@@ -317,7 +323,7 @@ void update_recovering(JobStep& step) {
     using namespace recovering;
     auto& job = step.job;
     if (job.causes.cancel && !job.round) return end_round(step);
-    const bool is_complete = job.round && missing_places(job).count == 0;
+    const bool is_complete = job.round && are_all_back(job);
     if (is_complete || step.now >= std::get<Recovering>(job.state).ends_at) return finish(step);
     step.say("recovering", reason(job, step.now));
 }

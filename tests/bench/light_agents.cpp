@@ -10,7 +10,9 @@
 //   fail           agent FIRST reports a dead worker; prints "failed WHEN"
 //   await_stop     prints "stopped LAST_STOP LAST_ASSIGNMENT" once the next round is assigned
 //   forget         ignores, for `await_stop`, what was received so far; prints "forgotten"
-//   idle SECONDS   prints "idle BYTES_IN BYTES_OUT"
+//   leave          closes all connections, and prepares to come back; prints "left"
+//   resume         connects and resumes; prints "resumed FIRST_CONNECT LAST_ASSIGNMENT", the one of
+//   the round that goes on idle SECONDS   prints "idle BYTES_IN BYTES_OUT"
 // Moments are CLOCK_MONOTONIC nanoseconds. Ends with its standard input.
 #include "rendezvous/control/codec.hpp"
 
@@ -32,6 +34,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace {
@@ -62,12 +65,18 @@ struct LightAgent {
     int round = -1;
     std::uint64_t heartbeats = 0;
     std::string input;
+    /// As received, with their lengths: what it tells a server that is started again.
+    std::string welcome;
+    std::string assignment;
+    /// Empty unless the agent is coming back.
+    std::string resume;
 };
 
 /// What all agents together have received since `begin`.
 struct Heard {
     int assignments = 0;
     int stops = 0;
+    int resumed = 0;
     std::int64_t last_assignment = 0;
     std::int64_t last_stop = 0;
 };
@@ -79,7 +88,7 @@ public:
           nodes_(nodes),
           epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
         for (int i = 0; i < count; ++i)
-            agents_.push_back({-1, first + i, -1, 0, {}});
+            agents_.push_back({-1, first + i, -1, 0, {}, {}, {}, {}});
         watch(STDIN_FILENO, standard_input);
     }
 
@@ -95,6 +104,36 @@ public:
         }
         await([this] { return is_complete(heard_.assignments); });
         std::printf("assigned %ld %ld %ld\n", first_connect, last_join_, heard_.last_assignment);
+    }
+
+    void leave() {
+        for (auto& agent : agents_) {
+            ::close(agent.descriptor);
+            agent.descriptor = -1;
+            agent.input.clear();
+            const auto welcome = decoded<Welcome>(agent.welcome);
+            Resume resume;
+            resume.join = join_of(agent);
+            resume.join.store_port = 0;
+            resume.incarnation = welcome.incarnation;
+            resume.token = welcome.token;
+            resume.assignment = decoded<Assignment>(agent.assignment);
+            resume.state = NodeState::running;
+            agent.resume = encode(AgentMessage{resume});
+        }
+        std::printf("left\n");
+    }
+
+    void resume() {
+        heard_ = {};
+        const auto first_connect = now_ns();
+        for (std::size_t i = 0; i < agents_.size(); ++i) {
+            connect(agents_[i]);
+            watch(agents_[i].descriptor, i);
+            turn(0);
+        }
+        await([this] { return is_complete(heard_.resumed) && is_complete(heard_.assignments); });
+        std::printf("resumed %ld %ld\n", first_connect, heard_.last_assignment);
     }
 
     void fail() {
@@ -150,9 +189,10 @@ private:
             if (now_ns() > until || has_ended_) {
                 std::fprintf(
                     stderr,
-                    "timed out: %d assignments and %d stops of %zu\n",
+                    "timed out: %d assignments, %d stops and %d resumed of %zu\n",
                     heard_.assignments,
                     heard_.stops,
+                    heard_.resumed,
                     agents_.size());
                 std::exit(1);
             }
@@ -230,7 +270,7 @@ private:
             for (std::size_t i = 0; i < length_bytes; ++i)
                 length = length << 8 | static_cast<unsigned char>(rest[i]);
             if (rest.size() < length_bytes + length) break;
-            hear(agent, rest.substr(length_bytes, length));
+            hear(agent, rest.substr(0, length_bytes + length));
             rest.remove_prefix(length_bytes + length);
         }
         agent.input.erase(0, agent.input.size() - rest.size());
@@ -238,18 +278,27 @@ private:
 
     /// Reads only the type, which is the first field of each frame: a complete parser would use
     /// most of the machine's time.
-    void hear(LightAgent& agent, std::string_view frame) {
+    void hear(LightAgent& agent, std::string_view whole) {
+        const auto frame = whole.substr(length_bytes);
         const auto is = [&](std::string_view type) {
             return frame.substr(9, type.size()) == type && frame[9 + type.size()] == '"';
         };
-        if (is("hello")) return join(agent);
-        if (is("assignment")) return take_assignment(agent);
+        if (is("hello")) return agent.resume.empty() ? join(agent) : come_back(agent);
+        if (is("assignment")) return take_assignment(agent, whole);
+        if (is("welcome")) {
+            agent.welcome = whole;
+            return;
+        }
+        if (is("resumed")) {
+            ++heard_.resumed;
+            return;
+        }
         if (is("stop")) {
             ++heard_.stops;
             heard_.last_stop = now_ns();
             return send(agent, Ready{agent.round, store_port, 1});
         }
-        if (is("welcome") || is("heartbeat_ack") || is("resumed")) return;
+        if (is("heartbeat_ack")) return;
         // A slow machine: nodes are still missing, or a neighbour is silent.
         if (is("standby") || is("ask")) return;
         std::fprintf(stderr, "%.*s\n", static_cast<int>(frame.size()), frame.data());
@@ -257,6 +306,25 @@ private:
     }
 
     void join(LightAgent& agent) {
+        send(agent, join_of(agent));
+        last_join_ = now_ns();
+    }
+
+    void come_back(LightAgent& agent) {
+        write(agent, agent.resume);
+        agent.resume.clear();
+    }
+
+    template <class Message>
+    Message decoded(const std::string& frame) const {
+        ServerMessageDecoder decoder;
+        decoder.append(frame);
+        const auto message = decoder.next();
+        if (!message || !*message) die("decode");
+        return std::get<Message>(**message);
+    }
+
+    Join join_of(const LightAgent& agent) const {
         Join join;
         join.run_id = job_;
         std::array<std::uint8_t, 16> id{};
@@ -274,14 +342,16 @@ private:
         join.store_port = store_port;
         join.peer_port = store_port + 1;
         join.max_restarts = 1000;
-        send(agent, join);
-        last_join_ = now_ns();
+        return join;
     }
 
-    void take_assignment(LightAgent& agent) {
+    void take_assignment(LightAgent& agent, std::string_view whole) {
         ++heard_.assignments;
         heard_.last_assignment = now_ns();
-        ++agent.round;
+        agent.assignment = whole;
+        constexpr std::string_view round = "\"round\":";
+        agent.round =
+            std::atoi(agent.assignment.c_str() + agent.assignment.find(round) + round.size());
         send(agent, Started{agent.round, 0});
     }
 
@@ -293,7 +363,8 @@ private:
         if (next_beat_ == 0) next_beat_ = now + heartbeat_ns;
         for (; next_beat_ <= now; next_beat_ += step) {
             auto& agent = agents_[beating_++ % agents_.size()];
-            if (agent.round >= 0) send(agent, Heartbeat{++agent.heartbeats});
+            if (agent.round >= 0 && agent.descriptor >= 0 && agent.resume.empty())
+                send(agent, Heartbeat{++agent.heartbeats});
         }
     }
 
@@ -331,6 +402,8 @@ int main(int argc, char** argv) {
     while (agents.next_command(command)) {
         if (command.rfind("name ", 0) == 0) agents.name(command.substr(5));
         if (command == "join") agents.join();
+        if (command == "leave") agents.leave();
+        if (command == "resume") agents.resume();
         if (command == "fail") agents.fail();
         if (command == "await_stop") agents.await_stop();
         if (command == "forget") agents.forget();

@@ -18,15 +18,16 @@ import bench
 SIZES = [250, 1000, 4000, 16000]
 AGENTS_PER_PROCESS = 4000
 IDLE_SECONDS = 5
+RESUMED = 4000
 TORCH_SIZES = [4, 16, 64]
 REPETITIONS = 3
 
 
 class Daemon:
-    def __init__(self):
+    def __init__(self, port="0"):
         self.log = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
-            [bench.BIN / "ddprun-rendezvous", "--host", "127.0.0.1", "--port", "0", "--log-level", "info"],
+            [bench.BIN / "ddprun-rendezvous", "--host", "127.0.0.1", "--port", port, "--log-level", "info"],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         until = time.monotonic() + bench.BOUND_S
         while time.monotonic() < until:
@@ -47,9 +48,12 @@ class Daemon:
                 return int(line.split()[1]) * 1024
         return 0
 
-    def close(self):
-        self.process.send_signal(signal.SIGTERM)
+    def end(self, number):
+        self.process.send_signal(number)
         self.process.wait(bench.BOUND_S)
+
+    def close(self):
+        self.end(signal.SIGTERM)
 
 
 class Agents:
@@ -118,6 +122,24 @@ def measure(count, is_idle_measured):
     return seen
 
 
+def seconds_to_resume(count):
+    """The server is killed and started again: from the first connection to the last agent that is taken back. The
+    job then goes on: a failure begins the next round."""
+    daemon = Daemon()
+    agents = Agents(daemon.port, count)
+    agents.ask("join")
+    agents.ask("leave")
+    daemon.end(signal.SIGKILL)
+    daemon = Daemon(daemon.port)
+    resumed = agents.ask("resume")
+    agents.ask("forget")
+    agents.ask("fail", agents.processes[:1])
+    agents.ask("await_stop")
+    agents.close()
+    daemon.close()
+    return (max(r[1] for r in resumed) - min(r[0] for r in resumed)) / 1e9
+
+
 def torch_seconds(count):
     done = bench.run([bench.torch_python(), bench.ROOT / "tests" / "bench" / "torch_rendezvous.py", str(count)])
     return float(done.stdout.decode().split()[-1])
@@ -147,6 +169,8 @@ def measure_all(rows):
         add(f"{case}: failure to last new assignment", "s", of("failure to last new assignment"), "1 s" if is_4k else "", 1.0 if is_4k else None)
         add(f"{case}: idle, per agent", "bytes/s", of("idle bytes", 1 / count))
         add(f"{case}: idle server CPU, per agent", "us/s", of("idle CPU", 1e6 / count))
+    bench.progress(f"rendezvous: {RESUMED} agents at a server that was killed and started again")
+    add(f"{RESUMED} agents: all resumed at a server started again", "s", [seconds_to_resume(RESUMED) for _ in range(REPETITIONS)], "1 s", 1.0)
     for count in TORCH_SIZES:
         bench.progress(f"rendezvous: {count} nodes beside torchrun's")
         peer = bench.torch_peer("torchrun", bench.BOUND_S)
