@@ -103,6 +103,9 @@ private:
     WorkerProcesses workers_;
     /// Errors of GPUs that came while workers were being started.
     std::vector<health::XidLine> early_xids_;
+    /// The last worker of this round that could not be started: a warning for each reason is
+    /// enough.
+    std::optional<WorkerExit> unstarted_;
     PeerCalls peer_calls_;
     std::uint16_t peer_port_ = 0;
     RendezvousAccess rendezvous_;
@@ -424,8 +427,11 @@ void AgentRunner::post_worker_event(Agent::Event event) {
             post(Agent::Signalled{SIGINT});
         const bool is_expected =
             exited->exit.is_success() || driver_->machine().phase() == Agent::Phase::stopping;
+        const bool is_repeated =
+            std::holds_alternative<WorkerExit::NotStarted>(exited->exit.how()) &&
+            std::exchange(unstarted_, exited->exit) == exited->exit;
         log::write(
-            is_expected ? log::Level::info : log::Level::warning,
+            is_expected || is_repeated ? log::Level::info : log::Level::warning,
             "worker.exited",
             {{"round", round_.number()},
              {"rank", round_.plan().assignment.rank_base + exited->local_rank},
@@ -442,6 +448,7 @@ void AgentRunner::post_worker_event(Agent::Event event) {
 
 void AgentRunner::clean_up(int round) {
     early_xids_.clear();
+    unstarted_.reset();
     workers_.forget();
     channels_.end_round();
     events_->round_left(driver_->now());

@@ -172,6 +172,13 @@ std::string_view without_rank(std::string_view line) {
     return end == std::string_view::npos ? line : line.substr(end + 3);
 }
 
+/// Python writes a margin before the traceback of an exception group.
+std::string_view without_margin(std::string_view line) {
+    for (const std::string_view margin : {"  | ", "  + Exception Group "})
+        if (line.starts_with(margin)) return line.substr(margin.size());
+    return line;
+}
+
 /// "ValueError: x", "torch.cuda.OutOfMemoryError: x", "KeyboardInterrupt"; no sentence.
 bool begins_with_class(std::string_view line) {
     const auto name = line.substr(0, line.find(':'));
@@ -276,7 +283,8 @@ std::optional<ShownException> exception_in(const std::string& output) {
     bool is_aside = false;
     bool is_in_frames = false;
     for (const auto whole : split(output, '\n')) {
-        const auto line = without_rank(whole);
+        const auto unranked = without_rank(whole);
+        const auto line = without_margin(unranked);
         const bool ends_frames = is_in_frames && !line.empty() && !line.starts_with(' ');
         if (line.starts_with("  File \"")) is_in_frames = true;
         if (line.starts_with(traceback)) {
@@ -287,7 +295,7 @@ std::optional<ShownException> exception_in(const std::string& output) {
             if (is_aside || is_uncaught) {
                 is_aside = false;
             } else if (begins_with_class(line)) {
-                is_uncaught = line.size() < whole.size();
+                is_uncaught = unranked.size() < whole.size();
                 found = ShownException{shortened(line, limits::max_exception_bytes), true};
             } else if (found) {
                 found->is_end = false;

@@ -114,7 +114,11 @@ public:
         add_plain(own, "beside ddprun");
         if (is_linked) add_plain(target, "beside the target of " + request_.own_path);
         if (on_path_) places_.push_back(*on_path_);
-        if (!places_.empty()) return places_.front();
+        if (!places_.empty()) {
+            auto nearest = places_.front();
+            if (nearest.warning.empty()) nearest.warning = warning_of_gone(nearest.path);
+            return nearest;
+        }
         return refusal(
             ENOENT,
             "no Python interpreter found in an environment or on PATH",
@@ -177,6 +181,16 @@ private:
                              "; --python chooses another one";
         }
         places_.push_back(active);
+    }
+
+    /// Empty unless the active environment is gone. An environment of conda need not have a Python.
+    std::string warning_of_gone(const std::string& chosen) const {
+        const auto folder = value_of(environment_, "VIRTUAL_ENV");
+        if (!folder || folder->empty()) return {};
+        const auto python = joined(std::string{*folder}, "bin/python");
+        if (is_program(look_at_(python))) return {};
+        return "VIRTUAL_ENV means " + python + ", which is no program: the workers run with " +
+               chosen + "; --python chooses another one";
     }
 
     bool is_same_folder(const std::string& left, const std::string& right) const {

@@ -33,8 +33,11 @@ std::string version_text(std::string_view program) {
     text += ", ";
     text += build::compiler;
     text += "\ncontrol protocol DDPRUN/" + std::to_string(first_version) + ", versions " +
-            std::to_string(own_versions().front()) + " to " + std::to_string(own_versions().back()) +
-            ", store protocol c10d (PyTorch 2.2 and newer)\n";
+            std::to_string(own_versions().front()) + " to " +
+            std::to_string(own_versions().back()) +
+            ", store protocol c10d (PyTorch 2.2 and newer)\nfeatures: TLS (OpenSSL ";
+    text += build::openssl;
+    text += "), etcd, Kubernetes Lease, voting nodes\n";
     return text;
 }
 

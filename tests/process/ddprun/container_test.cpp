@@ -113,7 +113,14 @@ TEST_CASE("at the limit of a user's processes the limit is named, and nothing is
          "-f",
          "/dev/null"});
     CHECK(job.wait_for_code() == 1);
-    CHECK(contains(job.err(), "this user may have 12 of them (RLIMIT_NPROC, ulimit -u)"));
+    const auto written = job.err();
+    CAPTURE(written);
+    const std::string limit = "this user may have 12 of them (RLIMIT_NPROC, ulimit -u)";
+    CHECK(contains(written.substr(written.find("job failed")), limit));
+    // One line for all the workers that could not be started.
+    const auto first = written.find(limit);
+    CHECK(written.rfind("worker.exited", first) != std::string::npos);
+    CHECK(written.find(limit, first + 1) > written.find("job failed"));
     CHECK(no_descendants_left());
 }
 

@@ -252,6 +252,24 @@ TEST_CASE("an exception is the end of its program unless other lines follow it")
         ShownException{"KeyError: y", true});
 }
 
+TEST_CASE("of an exception group the line of the group is shown") {
+    const std::string group =
+        "  + Exception Group Traceback (most recent call last):\n"
+        "  |   File \"t.py\", line 1, in <module>\n"
+        "  |     raise ExceptionGroup(\"two ranks\", [ValueError(\"a\"), OSError(5)])\n"
+        "  | ExceptionGroup: two ranks (2 sub-exceptions)\n"
+        "  +-+---------------- 1 ----------------\n"
+        "    | ValueError: a\n"
+        "    +---------------- 2 ----------------\n"
+        "    | OSError: 5\n"
+        "    +------------------------------------\n";
+
+    CHECK(
+        exception_in(group) ==
+        ShownException{"ExceptionGroup: two ranks (2 sub-exceptions)", true});
+    CHECK_FALSE(exception_in(group + "the program goes on\n")->is_end);
+}
+
 TEST_CASE("a long exception is cut between two characters") {
     std::string text = "  File \"t.py\", line 3\nE: ";
     for (int i = 0; i < 200; ++i)

@@ -180,6 +180,11 @@ TEST_CASE("a variable that PATH contradicts is named, and the environment on PAT
     machine.environment["PATH"] = "/usr/bin";
     machine.environment["VIRTUAL_ENV"] = "/gone";
     CHECK(machine.python() == "/usr/bin/python3 (python3 on PATH)");
+    CHECK(
+        machine.warning() ==
+        "VIRTUAL_ENV means /gone/bin/python, which is no program: the workers run with "
+        "/usr/bin/python3; --python chooses another one");
+    machine.environment["VIRTUAL_ENV"] = "";
     CHECK(machine.warning().empty());
 }
 
