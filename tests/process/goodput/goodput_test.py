@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""goodput_test.py BUILD SOURCE: a job whose rank 1 is killed. Compares the phases of its time with
+"""goodput_test.py BUILD SOURCE [SECONDS [SEED]]: a job whose rank 1 is killed. Compares the phases of its time with
 what the trainer itself has recorded, and with an outside clock. Also tests jobs whose rounds make
-no progress."""
+no progress. With SECONDS only this: a job whose ranks are killed at random moments for so long."""
 import json
 import os
 import pathlib
+import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -168,6 +170,90 @@ def rounds_with_new_steps_spend_the_budget():
         check("without a new step" not in text, text)
 
 
+# Continues from the last step that is a multiple of CHECKPOINT, until the file `end` is there.
+ENDLESS = """
+import os, sys, time
+from ddprun import report
+folder, rank, number = sys.argv[1], os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]
+log = open(f"{folder}/rank-{rank}", "a")
+def note(what):
+    log.write(f"{number} {what} {time.clock_gettime(time.CLOCK_BOOTTIME)}\\n")
+    log.flush()
+note(f"pid-{os.getpid()}")
+done = [int(line.split()[1][5:]) for line in open(f"{folder}/rank-0") if " step-" in line]
+step = max(done, default=0) // CHECKPOINT * CHECKPOINT
+while not os.path.exists(f"{folder}/end"):
+    step += 1
+    time.sleep(0.2)
+    report(step)
+    note(f"step-{step}")
+"""
+
+
+def redone_by(log):
+    """Seconds in which steps of earlier rounds were repeated, by what the ranks have written; and how many rounds."""
+    rounds = {}
+    for (number, what), moments in log.items():
+        if what.startswith("step-"):
+            rounds.setdefault(number, {})[int(what[5:])] = moments
+    redone, known = 0, 0
+    for _, steps in sorted(rounds.items()):
+        repeated = [step for step in steps if step <= known]
+        if repeated:
+            new = [moments[1] for step, moments in steps.items() if step > known]
+            last = min(new) if new else max(moments[1] for moments in steps.values())
+            redone += last - min(moments[0] for moments in steps.values())
+        known = max([known, *steps])
+    return redone, len(rounds)
+
+
+def pids_of_round(folder, number):
+    """Of both ranks, once they have done a step."""
+    found = []
+    for rank in (0, 1):
+        words = [line.split() for line in (folder / f"rank-{rank}").read_text().splitlines() if line.startswith(f"{number} ")]
+        if len(words) > 1:
+            found.append(int(words[0][1][4:]))
+    return found
+
+
+def kill_ranks_for(seconds, seed):
+    print(f"{seconds} s, seed {seed}")
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for rank in (0, 1):
+            (folder / f"rank-{rank}").touch()
+        (folder / "train.py").write_text(ENDLESS.replace("CHECKPOINT", str(CHECKPOINT)))
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE / "worker_sdk" / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+        began = time.clock_gettime(time.CLOCK_BOOTTIME)
+        job = subprocess.Popen([DDPRUN, "--standalone", "--nproc-per-node=2", "--max-restarts=100000",
+                                f"--report-file={folder}/report.json", f"--python={sys.executable}", folder / "train.py", folder],
+                               env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        kills = 0
+        while time.clock_gettime(time.CLOCK_BOOTTIME) < began + seconds:
+            while len(pids := pids_of_round(folder, kills)) < 2:
+                check(job.poll() is None, f"ddprun ended with {job.returncode}")
+                time.sleep(0.05)
+            time.sleep(chance.uniform(0, 4))
+            os.kill(chance.choice(pids), signal.SIGKILL)
+            kills += 1
+        while len(pids_of_round(folder, kills)) < 2:
+            time.sleep(0.05)
+        (folder / "end").touch()
+        check(job.wait(HANG) == 0, f"ddprun ended with {job.returncode}")
+        took = time.clock_gettime(time.CLOCK_BOOTTIME) - began
+        goodput = json.loads((folder / "report.json").read_text())["goodput"]
+        redone, rounds = redone_by(log_of(folder))
+        off = abs(sum(goodput["seconds"].values()) - goodput["wall_s"])
+        print(f"{kills} kills: wall time {goodput['wall_s']:.3f} of {took:.3f} s, its phases differ by {off * 1000:.6f} ms")
+        print({name: round(each, 3) for name, each in goodput["seconds"].items()})
+        print(f"redone: counted {goodput['seconds']['redone']:.3f} s, by the trainer's log {redone:.3f} s in {rounds} rounds")
+        check(off < 0.01, "the phases sum to the wall time")
+        check(goodput["wall_s"] < took, "the wall time is part of the time that passed outside")
+        check(abs(goodput["seconds"]["redone"] - redone) < TOLERANCE * (kills + 1) / 2, "redone")
+
+
 TESTS = [
     rounds_without_a_new_step_end_the_job,
     rounds_with_new_steps_spend_the_budget,
@@ -178,6 +264,9 @@ TESTS = [
 ]
 
 if __name__ == "__main__":
+    if len(sys.argv) > 3:
+        kill_ranks_for(float(sys.argv[3]), int(sys.argv[4]) if len(sys.argv) > 4 else random.randrange(10 ** 9))
+        sys.exit()
     for test in TESTS:
         print(test.__name__, flush=True)
         test()
