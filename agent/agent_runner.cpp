@@ -46,6 +46,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -103,9 +104,8 @@ private:
     WorkerProcesses workers_;
     /// Errors of GPUs that came while workers were being started.
     std::vector<health::XidLine> early_xids_;
-    /// The last worker of this round that could not be started: a warning for each reason is
-    /// enough.
-    std::optional<WorkerExit> unstarted_;
+    /// Why workers of this round could not be started: each reason is one warning.
+    std::set<std::string> unstarted_;
     PeerCalls peer_calls_;
     std::uint16_t peer_port_ = 0;
     RendezvousAccess rendezvous_;
@@ -429,7 +429,7 @@ void AgentRunner::post_worker_event(Agent::Event event) {
             exited->exit.is_success() || driver_->machine().phase() == Agent::Phase::stopping;
         const bool is_repeated =
             std::holds_alternative<WorkerExit::NotStarted>(exited->exit.how()) &&
-            std::exchange(unstarted_, exited->exit) == exited->exit;
+            !unstarted_.insert(exited->exit.describe()).second;
         log::write(
             is_expected || is_repeated ? log::Level::info : log::Level::warning,
             "worker.exited",
@@ -448,7 +448,7 @@ void AgentRunner::post_worker_event(Agent::Event event) {
 
 void AgentRunner::clean_up(int round) {
     early_xids_.clear();
-    unstarted_.reset();
+    unstarted_.clear();
     workers_.forget();
     channels_.end_round();
     events_->round_left(driver_->now());

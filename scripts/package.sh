@@ -109,7 +109,16 @@ stage_programs() {
         $objcopy --add-gnu-debuglink="$stage/debug/$program.debug" "$bin/$program"
     done
     "${run[@]}" "$bin/ddprun" --version >&2
+    check_licenses "$stage/usr/share/doc/ddprun"
     gzip -9nf "$stage/usr/share/man/man1/ddprun.1" "$stage/usr/share/man/man1/ddprunctl.1"
+}
+
+# The programs contain parts of others, so their licences go with them.
+check_licenses() { # FOLDER
+    local part
+    for part in Boost nlohmann-json3-dev libcli11-dev libssl-dev libc6 libstdc++6; do
+        grep -q "^== $part\\b" "$1/THIRD-PARTY-LICENSES" || die 1 "$1/THIRD-PARTY-LICENSES lacks the licence of $part"
+    done
 }
 
 # The same files give the same bytes.

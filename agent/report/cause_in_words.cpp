@@ -14,6 +14,7 @@
 #include <cctype>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <iterator>
 #include <string_view>
@@ -172,12 +173,35 @@ std::string_view without_rank(std::string_view line) {
     return end == std::string_view::npos ? line : line.substr(end + 3);
 }
 
-/// Python writes a margin before the traceback of an exception group.
-std::string_view without_margin(std::string_view line) {
-    for (const std::string_view margin : {"  | ", "  + Exception Group "})
-        if (line.starts_with(margin)) return line.substr(margin.size());
-    return line;
-}
+/// The traceback of an exception group: Python writes a margin before its lines, then the
+/// exceptions of the group, each with a deeper margin.
+class GroupTraceback {
+public:
+    /// Returns the line without the margin; none: it belongs to the group's exceptions.
+    std::optional<std::string_view> take(std::string_view line) {
+        constexpr std::string_view begin = "  + Exception Group ";
+        constexpr std::string_view margin = "  | ";
+        constexpr std::string_view rule = "    +---";
+        if (line.starts_with(begin)) {
+            state_ = State::frames;
+            return line.substr(begin.size());
+        }
+        if (state_ == State::frames && line.starts_with(margin)) return line.substr(margin.size());
+        if (state_ == State::none) return line;
+        if (line.starts_with(rule) && line.find_first_not_of('-', rule.size()) == line.npos)
+            state_ = State::none;
+        return std::nullopt;
+    }
+
+    /// The line that was taken last is the group's own: notes and exceptions follow.
+    void end_frames() {
+        if (state_ == State::frames) state_ = State::exceptions;
+    }
+
+private:
+    enum class State : std::uint8_t { none, frames, exceptions };
+    State state_ = State::none;
+};
 
 /// "ValueError: x", "torch.cuda.OutOfMemoryError: x", "KeyboardInterrupt"; no sentence.
 bool begins_with_class(std::string_view line) {
@@ -282,9 +306,12 @@ std::optional<ShownException> exception_in(const std::string& output) {
     std::string_view before;
     bool is_aside = false;
     bool is_in_frames = false;
+    GroupTraceback group;
     for (const auto whole : split(output, '\n')) {
         const auto unranked = without_rank(whole);
-        const auto line = without_margin(unranked);
+        const auto taken = group.take(unranked);
+        if (!taken) continue;
+        const auto line = *taken;
         const bool ends_frames = is_in_frames && !line.empty() && !line.starts_with(' ');
         if (line.starts_with("  File \"")) is_in_frames = true;
         if (line.starts_with(traceback)) {
@@ -292,6 +319,7 @@ std::optional<ShownException> exception_in(const std::string& output) {
             if (found && !is_aside && !is_uncaught) found->is_end = false;
         } else if (ends_frames) {
             is_in_frames = false;
+            group.end_frames();
             if (is_aside || is_uncaught) {
                 is_aside = false;
             } else if (begins_with_class(line)) {

@@ -60,7 +60,7 @@ private:
 struct FoundPython {
     std::string path;
     std::string origin;
-    /// Empty, or a warning that VIRTUAL_ENV or CONDA_PREFIX and PATH name different interpreters.
+    /// Empty, or a warning that VIRTUAL_ENV or CONDA_PREFIX means another interpreter, or none.
     std::string warning;
 };
 
@@ -111,18 +111,22 @@ public:
         std::stable_partition(places_.begin(), places_.end(), [this](const FoundPython& place) {
             return !look_at_(folder_of(place.path) + "/../condabin").exists;
         });
+        const bool is_in_environment = !places_.empty();
         add_plain(own, "beside ddprun");
         if (is_linked) add_plain(target, "beside the target of " + request_.own_path);
         if (on_path_) places_.push_back(*on_path_);
-        if (!places_.empty()) {
-            auto nearest = places_.front();
-            if (nearest.warning.empty()) nearest.warning = warning_of_gone(nearest.path);
-            return nearest;
-        }
-        return refusal(
-            ENOENT,
-            "no Python interpreter found in an environment or on PATH",
-            "give one with --python, or run a program with --no-python");
+        const auto lost = is_in_environment ? std::string{} : lost_environment();
+        if (places_.empty())
+            return refusal(
+                ENOENT,
+                "no Python interpreter found in an environment or on PATH" +
+                    (lost.empty() ? "" : "; " + lost),
+                "give one with --python, or run a program with --no-python");
+        auto nearest = places_.front();
+        if (!lost.empty())
+            nearest.warning =
+                lost + ": the workers run with " + nearest.path + "; --python chooses another one";
+        return nearest;
     }
 
 private:
@@ -183,14 +187,13 @@ private:
         places_.push_back(active);
     }
 
-    /// Empty unless the active environment is gone. An environment of conda need not have a Python.
-    std::string warning_of_gone(const std::string& chosen) const {
+    /// Says that the active environment is gone, else empty. One of conda need not have a Python.
+    std::string lost_environment() const {
         const auto folder = value_of(environment_, "VIRTUAL_ENV");
         if (!folder || folder->empty()) return {};
-        const auto python = joined(std::string{*folder}, "bin/python");
-        if (is_program(look_at_(python))) return {};
-        return "VIRTUAL_ENV means " + python + ", which is no program: the workers run with " +
-               chosen + "; --python chooses another one";
+        for (const auto* name : {"bin/python", "bin/python3"})
+            if (is_program(look_at_(joined(std::string{*folder}, name)))) return {};
+        return "VIRTUAL_ENV names an environment without a Python, " + std::string{*folder};
     }
 
     bool is_same_folder(const std::string& left, const std::string& right) const {

@@ -1,4 +1,4 @@
-# cmake -DSOURCE=DIR -DGIT=PROGRAM -DVERSION=... -DCOMPILER=... -DLINKAGE=... -DOPENSSL=... -DTEMPLATE=... -DOUTPUT=... -P version.cmake
+# cmake -DSOURCE=DIR -DGIT=PROGRAM -DVERSION=... -DCOMPILER=... -DLINKAGE=... -DTEMPLATE=... -DOUTPUT=... -P version.cmake
 # Runs with every build and writes OUTPUT only if it changes: a commit compiles one file.
 set(COMMIT "")
 if(GIT AND EXISTS "${SOURCE}/.git")

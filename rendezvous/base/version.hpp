@@ -15,7 +15,5 @@ extern const std::string_view commit;
 extern const std::string_view linkage;
 /// "g++ 12.2.0" or "clang 14.0.6"
 extern const std::string_view compiler;
-/// "3.0.17": the OpenSSL that the programs are linked with, or, if they are dynamic, built with.
-extern const std::string_view openssl;
 
 }  // namespace ddprun::build

@@ -35,9 +35,8 @@ std::string version_text(std::string_view program) {
     text += "\ncontrol protocol DDPRUN/" + std::to_string(first_version) + ", versions " +
             std::to_string(own_versions().front()) + " to " +
             std::to_string(own_versions().back()) +
-            ", store protocol c10d (PyTorch 2.2 and newer)\nfeatures: TLS (OpenSSL ";
-    text += build::openssl;
-    text += "), etcd, Kubernetes Lease, voting nodes\n";
+            ", store protocol c10d (PyTorch 2.2 and newer)\n"
+            "features: TLS 1.3, etcd, Kubernetes Lease, voting nodes\n";
     return text;
 }
 

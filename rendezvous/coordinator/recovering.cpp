@@ -52,7 +52,7 @@ MissingPlaces missing_places(const JobData& job) {
     return missing;
 }
 
-/// Asked after each event: it counts only once every place is taken.
+/// Asked after each event, so the members are searched only once every place is taken.
 bool are_all_back(const JobData& job) {
     const auto& places = job.round->places;
     return places.taken().size() == places.size() && missing_places(job).count == 0;

@@ -8,8 +8,11 @@
 
 #include <arpa/inet.h>
 
+#include <charconv>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace ddprun::server {
@@ -39,6 +42,15 @@ ExitNow unknown(const CLI::App& app, const std::string& word) {
         (meant ? ": did you mean " + std::string{*meant} + "?" : ""));
 }
 
+/// Empty for a port. CLI11's message differs between its versions.
+std::string port_error(const std::string& text) {
+    std::uint16_t port = 0;
+    const auto* end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data(), end, port);
+    if (parsed.ec == std::errc{} && parsed.ptr == end) return {};
+    return text + ": a number from 0 to 65535";
+}
+
 }  // namespace
 
 std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* const* argv) {
@@ -52,7 +64,7 @@ std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* 
     app.add_option(
         "--host", options.host, "numeric address to listen on, or localhost (default: all)");
     app.add_option("--port", options.port, "port to listen on; 0 takes a free one")
-        ->check(CLI::Range(0, 65535))
+        ->check(port_error, "0 to 65535")
         ->capture_default_str();
     app.add_option("--log-level", level, "trace, debug, info, warning or error")
         ->capture_default_str();

@@ -11,8 +11,8 @@
 //   await_stop     prints "stopped LAST_STOP LAST_ASSIGNMENT" once the next round is assigned
 //   forget         ignores, for `await_stop`, what was received so far; prints "forgotten"
 //   leave          closes all connections, and prepares to come back; prints "left"
-//   resume         connects and resumes; prints "resumed FIRST_CONNECT LAST_ASSIGNMENT", the one of
-//   the round that goes on idle SECONDS   prints "idle BYTES_IN BYTES_OUT"
+//   resume         connects and comes back; prints "resumed FIRST_CONNECT LAST_ASSIGNMENT"
+//   idle SECONDS   prints "idle BYTES_IN BYTES_OUT"
 // Moments are CLOCK_MONOTONIC nanoseconds. Ends with its standard input.
 #include "rendezvous/control/codec.hpp"
 
@@ -65,7 +65,7 @@ struct LightAgent {
     int round = -1;
     std::uint64_t heartbeats = 0;
     std::string input;
-    /// As received, with their lengths: what it tells a server that is started again.
+    /// As received, with their lengths: for a server that is started again.
     std::string welcome;
     std::string assignment;
     /// Empty unless the agent is coming back.
@@ -350,8 +350,9 @@ private:
         heard_.last_assignment = now_ns();
         agent.assignment = whole;
         constexpr std::string_view round = "\"round\":";
-        agent.round =
-            std::atoi(agent.assignment.c_str() + agent.assignment.find(round) + round.size());
+        const auto found = agent.assignment.find(round);
+        if (found == std::string::npos) die("assignment");
+        agent.round = std::atoi(agent.assignment.c_str() + found + round.size());
         send(agent, Started{agent.round, 0});
     }
 

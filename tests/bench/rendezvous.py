@@ -123,8 +123,8 @@ def measure(count, is_idle_measured):
 
 
 def seconds_to_resume(count):
-    """The server is killed and started again: from the first connection to the last agent that is taken back. The
-    job then goes on: a failure begins the next round."""
+    """The server is killed and started again: from the first connection to the last assignment, with which each agent
+    is taken back into its round. The job then goes on: a failure begins the next round."""
     daemon = Daemon()
     agents = Agents(daemon.port, count)
     agents.ask("join")

@@ -15,13 +15,21 @@ for file in LICENSE NOTICE THIRD-PARTY-LICENSES; do
         [ -s "$prefix/share/doc/$package/$file" ] || { echo "share/doc/$package/$file was not installed"; exit 1; }
     done
 done
-for file in bash-completion/completions/ddprun{,ctl} zsh/site-functions/_ddprun{,ctl} fish/vendor_completions.d/ddprun{,ctl}.fish; do
-    grep -q -- log-level "$prefix/share/$file" || grep -q -- undrain "$prefix/share/$file" ||
-        { echo "share/$file completes nothing"; exit 1; }
+completes() { # PROGRAM WORD_OF_THE_PROGRAM WORD_OF_THE_SHELL FILE
+    for word in "$1" "$2" "$3"; do
+        grep -q -- "$word" "$prefix/share/$4" || { echo "share/$4 lacks '$word'"; exit 1; }
+    done
+}
+for program in 'ddprun max-restarts' 'ddprunctl undrain'; do
+    # shellcheck disable=SC2086  # two words
+    set -- $program
+    completes "$1" "$2" 'complete .*-F' "bash-completion/completions/$1"
+    completes "$1" "$2" '#compdef' "zsh/site-functions/_$1"
+    completes "$1" "$2" 'complete -c' "fish/vendor_completions.d/$1.fish"
 done
 
-# What is compiled here is measured by nothing: quickly.
-quickly=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_UNITY_BUILD=ON)
+# No time is measured of what is compiled here.
+quickly=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0)
 for example in "$source_dir"/examples/*/CMakeLists.txt; do
     example=$(dirname "$example")
     name=$(basename "$example")
@@ -70,7 +78,7 @@ fi
 
 # As part of another project, which compiles the SDK once more.
 "$cmake" -S "$source_dir/tests/package/fetched" -B "$place/fetched" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" \
-    "${quickly[@]}" -DDDPRUN_SOURCE="$source_dir" >/dev/null
+    "${quickly[@]}" -DCMAKE_UNITY_BUILD=ON -DDDPRUN_SOURCE="$source_dir" >/dev/null
 "$cmake" --build "$place/fetched" --target trainer -- -j 1
 trainer=$(find "$place/fetched" -name trainer -type f)
 out=$("$prefix/bin/ddprun" --standalone --nproc-per-node=2 --no-python "$trainer" 2>&1) || {

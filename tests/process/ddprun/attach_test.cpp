@@ -88,7 +88,8 @@ TEST_CASE("breakpoint() works in rank 1 of 2 at a terminal") {
         "if rank == 1:\n    breakpoint()\nprint('end', rank, rank + 41, flush=True)\n");
     auto shell = shell_with_job({"--nproc-per-node=2", "--python=" + python, "--attach=1", script});
     shell.wait_for_line("rank.attached.*rank=1");
-    shell.wait_for_line("^-> print");
+    // Python 3.13 stops at the call, older ones behind it.
+    shell.wait_for_line("^-> (print|breakpoint)");
 
     shell.type("p 'value', rank + 1000\n");
     shell.wait_for_line("'value', 1001");

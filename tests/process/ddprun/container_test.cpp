@@ -116,6 +116,7 @@ TEST_CASE("at the limit of a user's processes the limit is named, and nothing is
     const auto written = job.err();
     CAPTURE(written);
     const std::string limit = "this user may have 12 of them (RLIMIT_NPROC, ulimit -u)";
+    REQUIRE(contains(written, "job failed"));
     CHECK(contains(written.substr(written.find("job failed")), limit));
     // One line for all the workers that could not be started.
     const auto first = written.find(limit);

@@ -207,18 +207,31 @@ def redone_by(log):
     return redone, len(rounds)
 
 
-def pids_of_round(folder, number):
-    """Of both ranks, once they have done a step."""
-    found = []
+def ranks_of_newest_round(folder):
+    """The number of the newest round whose ranks have both done a step, and their process ids; none yet: -1."""
+    pids, steps = {}, {}
     for rank in (0, 1):
-        words = [line.split() for line in (folder / f"rank-{rank}").read_text().splitlines() if line.startswith(f"{number} ")]
-        if len(words) > 1:
-            found.append(int(words[0][1][4:]))
+        for line in (folder / f"rank-{rank}").read_text().splitlines():
+            number, what, _ = line.split()
+            if what.startswith("pid-"):
+                pids[int(number), rank] = int(what[4:])
+            else:
+                steps.setdefault(int(number), set()).add(rank)
+    newest = max((number for number, ranks in steps.items() if len(ranks) == 2), default=-1)
+    return newest, [pids[newest, rank] for rank in (0, 1) if newest >= 0]
+
+
+def next_round(job, folder, last):
+    until = time.monotonic() + HANG
+    while (found := ranks_of_newest_round(folder))[0] <= last:
+        check(job.poll() is None, f"ddprun ended with {job.returncode}")
+        check(time.monotonic() < until, f"no round after round {last} in {HANG} s")
+        time.sleep(0.05)
     return found
 
 
 def kill_ranks_for(seconds, seed):
-    print(f"{seconds} s, seed {seed}")
+    print(f"{seconds} s, seed {seed}", flush=True)
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -230,18 +243,19 @@ def kill_ranks_for(seconds, seed):
         job = subprocess.Popen([DDPRUN, "--standalone", "--nproc-per-node=2", "--max-restarts=100000",
                                 f"--report-file={folder}/report.json", f"--python={sys.executable}", folder / "train.py", folder],
                                env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        kills = 0
-        while time.clock_gettime(time.CLOCK_BOOTTIME) < began + seconds:
-            while len(pids := pids_of_round(folder, kills)) < 2:
-                check(job.poll() is None, f"ddprun ended with {job.returncode}")
-                time.sleep(0.05)
-            time.sleep(chance.uniform(0, 4))
-            os.kill(chance.choice(pids), signal.SIGKILL)
-            kills += 1
-        while len(pids_of_round(folder, kills)) < 2:
-            time.sleep(0.05)
-        (folder / "end").touch()
-        check(job.wait(HANG) == 0, f"ddprun ended with {job.returncode}")
+        try:
+            kills, (number, pids) = 0, next_round(job, folder, -1)
+            while time.clock_gettime(time.CLOCK_BOOTTIME) < began + seconds:
+                time.sleep(chance.uniform(0, 4))
+                os.kill(chance.choice(pids), signal.SIGKILL)
+                kills += 1
+                number, pids = next_round(job, folder, number)
+            (folder / "end").touch()
+            check(job.wait(HANG) == 0, f"ddprun ended with {job.returncode}")
+        finally:
+            if job.poll() is None:
+                job.send_signal(signal.SIGTERM)
+                job.wait(HANG)
         took = time.clock_gettime(time.CLOCK_BOOTTIME) - began
         goodput = json.loads((folder / "report.json").read_text())["goodput"]
         redone, rounds = redone_by(log_of(folder))
@@ -251,7 +265,8 @@ def kill_ranks_for(seconds, seed):
         print(f"redone: counted {goodput['seconds']['redone']:.3f} s, by the trainer's log {redone:.3f} s in {rounds} rounds")
         check(off < 0.01, "the phases sum to the wall time")
         check(goodput["wall_s"] < took, "the wall time is part of the time that passed outside")
-        check(abs(goodput["seconds"]["redone"] - redone) < TOLERANCE * (kills + 1) / 2, "redone")
+        # Each round may differ by the 100 ms between two looks at the pages.
+        check(abs(goodput["seconds"]["redone"] - redone) < 0.1 * (kills + 1), "redone")
 
 
 TESTS = [

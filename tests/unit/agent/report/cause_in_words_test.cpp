@@ -253,21 +253,38 @@ TEST_CASE("an exception is the end of its program unless other lines follow it")
 }
 
 TEST_CASE("of an exception group the line of the group is shown") {
-    const std::string group =
+    const std::string frames =
         "  + Exception Group Traceback (most recent call last):\n"
         "  |   File \"t.py\", line 1, in <module>\n"
-        "  |     raise ExceptionGroup(\"two ranks\", [ValueError(\"a\"), OSError(5)])\n"
-        "  | ExceptionGroup: two ranks (2 sub-exceptions)\n"
-        "  +-+---------------- 1 ----------------\n"
-        "    | ValueError: a\n"
-        "    +---------------- 2 ----------------\n"
-        "    | OSError: 5\n"
-        "    +------------------------------------\n";
+        "  |     raise ExceptionGroup(\"two ranks\", [ValueError(\"a\"), group])\n";
+    const std::string group = frames +
+                              "  | ExceptionGroup: two ranks (2 sub-exceptions)\n"
+                              "  | a note\n"
+                              "  +-+---------------- 1 ----------------\n"
+                              "    | ValueError: a\n"
+                              "second line of its message\n"
+                              "    +---------------- 2 ----------------\n"
+                              "    | ExceptionGroup: inner (1 sub-exception)\n"
+                              "    +-+---------------- 1 ----------------\n"
+                              "      | OSError: 5\n"
+                              "      +------------------------------------\n";
+    const ShownException shown{"ExceptionGroup: two ranks (2 sub-exceptions)", true};
 
+    CHECK(exception_in(group + "    +------------------------------------\n") == shown);
+    CHECK(exception_in(group) == shown);
+    const auto ended = group + "    +------------------------------------\n";
+    CHECK_FALSE(exception_in(ended + "the program goes on\n")->is_end);
     CHECK(
-        exception_in(group) ==
-        ShownException{"ExceptionGroup: two ranks (2 sub-exceptions)", true});
-    CHECK_FALSE(exception_in(group + "the program goes on\n")->is_end);
+        exception_in(
+            ended + "Traceback (most recent call last):\n  File \"t.py\", line 3\nE: x\n") ==
+        ShownException{"E: x", true});
+}
+
+TEST_CASE("a traceback with the margin of another program's report is not this one's") {
+    CHECK_FALSE(
+        exception_in("  stderr (last 2 lines):\n"
+                     "  |   File \"/home/you/train.py\", line 7, in <module>\n"
+                     "  | ValueError: loss is nan at step 310\n"));
 }
 
 TEST_CASE("a long exception is cut between two characters") {

@@ -182,10 +182,26 @@ TEST_CASE("a variable that PATH contradicts is named, and the environment on PAT
     CHECK(machine.python() == "/usr/bin/python3 (python3 on PATH)");
     CHECK(
         machine.warning() ==
-        "VIRTUAL_ENV means /gone/bin/python, which is no program: the workers run with "
+        "VIRTUAL_ENV names an environment without a Python, /gone: the workers run with "
         "/usr/bin/python3; --python chooses another one");
+    machine.files["/gone/bin/python3"] = program;
+    CHECK(machine.warning().empty());
+    machine.files.erase("/gone/bin/python3");
     machine.environment["VIRTUAL_ENV"] = "";
     CHECK(machine.warning().empty());
+
+    // It plays no part where ddprun lies in an environment.
+    machine.environment["VIRTUAL_ENV"] = "/gone";
+    machine.files["/opt/ddprun/bin/../pyvenv.cfg"] = text_file;
+    machine.files["/opt/ddprun/bin/python"] = program;
+    CHECK(machine.warning().empty());
+
+    machine.files = {{"train.py", text_file}};
+    CHECK(
+        machine.refusal() ==
+        "no Python interpreter found in an environment or on PATH; VIRTUAL_ENV names an "
+        "environment without a Python, /gone\n"
+        "give one with --python, or run a program with --no-python");
 }
 
 TEST_CASE("one environment by two paths agrees with itself") {
