@@ -115,13 +115,11 @@ TEST_CASE("at the limit of a user's processes the limit is named, and nothing is
     CHECK(job.wait_for_code() == 1);
     const auto written = job.err();
     CAPTURE(written);
-    const std::string limit = "this user may have 12 of them (RLIMIT_NPROC, ulimit -u)";
-    REQUIRE(contains(written, "job failed"));
-    CHECK(contains(written.substr(written.find("job failed")), limit));
+    CHECK(contains(written, "this user may have 12 of them (RLIMIT_NPROC, ulimit -u)"));
     // One line for all the workers that could not be started.
-    const auto first = written.find(limit);
-    CHECK(written.rfind("worker.exited", first) != std::string::npos);
-    CHECK(written.find(limit, first + 1) > written.find("job failed"));
+    const auto line = written.find("worker.exited");
+    CHECK(line != std::string::npos);
+    CHECK(written.find("worker.exited", line + 1) == std::string::npos);
     CHECK(no_descendants_left());
 }
 
