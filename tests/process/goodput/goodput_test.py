@@ -127,9 +127,12 @@ def steps_that_are_printed_count_as_reported_ones():
         log = log_of(folder)
         redone = log[1, f"step-{KILLED_AT + 1}"][1] - log[1, f"step-{CHECKPOINT + 1}"][0]
         is_near(report["goodput"]["seconds"]["redone"], redone, "redone")
-        steps = [*range(1, KILLED_AT + 1), *range(CHECKPOINT + 1, LAST + 1)]
-        expected = "".join(f"epoch 3 step={step} \x1b[1mloss\n" for step in steps)
-        check(done.stdout == expected, f"not byte for byte: {done.stdout}")
+        # When it is stopped rank 0 may be ahead of the killed one or behind it, and its log behind what it has printed.
+        noted = sum(line.startswith("0 step-") for line in (folder / "rank-0").read_text().splitlines())
+        printed = [
+            "".join(f"epoch 3 step={step} \x1b[1mloss\n" for step in [*range(1, last + 1), *range(CHECKPOINT + 1, LAST + 1)])
+            for last in (noted, noted + 1)]
+        check(done.stdout in printed, f"not byte for byte: {done.stdout}")
 
 
 def a_pattern_without_a_group_is_a_usage_error():
