@@ -117,7 +117,7 @@ stage_programs() {
 check_licenses() { # FOLDER
     local part
     for part in Boost nlohmann-json3-dev libcli11-dev libssl-dev libc6 libstdc++6; do
-        grep -q "^== $part\\b" "$1/THIRD-PARTY-LICENSES" || die 1 "$1/THIRD-PARTY-LICENSES lacks the licence of $part"
+        grep -q "^== $part\\b" "$1/THIRD-PARTY-LICENSES" || die 1 "$1/THIRD-PARTY-LICENSES lacks the licence of $part: configure again once its package is installed"
     done
 }
 

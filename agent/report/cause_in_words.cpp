@@ -174,22 +174,22 @@ std::string_view without_rank(std::string_view line) {
 }
 
 /// The traceback of an exception group: Python writes a margin before its lines, then the
-/// exceptions of the group, each with a deeper margin.
+/// exceptions of the group, each with a deeper margin. Without its first line it is not recognized.
 class GroupTraceback {
 public:
     /// Returns the line without the margin; none: it belongs to the group's exceptions.
     std::optional<std::string_view> take(std::string_view line) {
         constexpr std::string_view begin = "  + Exception Group ";
         constexpr std::string_view margin = "  | ";
-        constexpr std::string_view rule = "    +---";
         if (line.starts_with(begin)) {
             state_ = State::frames;
             return line.substr(begin.size());
         }
         if (state_ == State::frames && line.starts_with(margin)) return line.substr(margin.size());
+        if (state_ == State::closed && !is_of_exceptions(line)) state_ = State::none;
         if (state_ == State::none) return line;
-        if (line.starts_with(rule) && line.find_first_not_of('-', rule.size()) == line.npos)
-            state_ = State::none;
+        // A group that ends with a group has only the rule of the inner one.
+        state_ = is_closing_rule(line) ? State::closed : State::exceptions;
         return std::nullopt;
     }
 
@@ -199,7 +199,23 @@ public:
     }
 
 private:
-    enum class State : std::uint8_t { none, frames, exceptions };
+    enum class State : std::uint8_t { none, frames, exceptions, closed };
+
+    static std::string_view without_indent(std::string_view line) {
+        return line.substr(std::min(line.find_first_not_of(' '), line.size()));
+    }
+    /// "    | ValueError: x", "    +---------------- 2 ----------------", or deeper.
+    static bool is_of_exceptions(std::string_view line) {
+        const auto text = without_indent(line);
+        return line.starts_with("    ") && (text.starts_with("| ") || text.starts_with("+-"));
+    }
+    /// "    +------------------------------------", or deeper.
+    static bool is_closing_rule(std::string_view line) {
+        const auto text = without_indent(line);
+        return is_of_exceptions(line) && text.front() == '+' &&
+               text.find_first_not_of('-', 1) == std::string_view::npos;
+    }
+
     State state_ = State::none;
 };
 

@@ -109,9 +109,9 @@ public:
         // A ddprun in conda's base serves every environment, and base is active in most shells by
         // default.
         std::stable_partition(places_.begin(), places_.end(), [this](const FoundPython& place) {
-            return !look_at_(folder_of(place.path) + "/../condabin").exists;
+            return !is_of_conda_base(place);
         });
-        const bool is_in_environment = !places_.empty();
+        const bool is_in_environment = !places_.empty() && !is_of_conda_base(places_.front());
         add_plain(own, "beside ddprun");
         if (is_linked) add_plain(target, "beside the target of " + request_.own_path);
         if (on_path_) places_.push_back(*on_path_);
@@ -132,6 +132,17 @@ public:
 private:
     bool is_environment(const std::string& bin) const {
         return look_at_(bin + "/../pyvenv.cfg").exists || look_at_(bin + "/../conda-meta").exists;
+    }
+
+    bool is_of_conda_base(const FoundPython& place) const {
+        return look_at_(folder_of(place.path) + "/../condabin").exists;
+    }
+
+    std::optional<std::string> python_of(std::string_view environment) const {
+        for (const auto* name : {"bin/python", "bin/python3"})
+            if (auto python = joined(std::string{environment}, name); is_program(look_at_(python)))
+                return python;
+        return std::nullopt;
     }
 
     void add_environment(const std::string& bin, const std::string& origin) {
@@ -157,11 +168,9 @@ private:
     void add_active() {
         std::vector<FoundPython> named;
         for (const auto* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"})
-            if (const auto folder = value_of(environment_, variable)) {
-                const auto python = joined(std::string{*folder}, "bin/python");
-                if (is_program(look_at_(python)))
-                    named.push_back({python, "$" + std::string{variable}, ""});
-            }
+            if (const auto folder = value_of(environment_, variable))
+                if (auto python = python_of(*folder))
+                    named.push_back({std::move(*python), "$" + std::string{variable}, ""});
         const bool is_first_on_path = on_path_ && is_environment(folder_of(on_path_->path));
         if (named.empty()) {
             if (is_first_on_path) places_.push_back(*on_path_);
@@ -190,9 +199,7 @@ private:
     /// Says that the active environment is gone, else empty. One of conda need not have a Python.
     std::string lost_environment() const {
         const auto folder = value_of(environment_, "VIRTUAL_ENV");
-        if (!folder || folder->empty()) return {};
-        for (const auto* name : {"bin/python", "bin/python3"})
-            if (is_program(look_at_(joined(std::string{*folder}, name)))) return {};
+        if (!folder || folder->empty() || python_of(*folder)) return {};
         return "VIRTUAL_ENV names an environment without a Python, " + std::string{*folder};
     }
 

@@ -47,7 +47,9 @@ std::string port_error(const std::string& text) {
     std::uint16_t port = 0;
     const auto* end = text.data() + text.size();
     const auto parsed = std::from_chars(text.data(), end, port);
-    if (parsed.ec == std::errc{} && parsed.ptr == end) return {};
+    // CLI11 takes a number that begins with 0 for an octal one.
+    const bool is_octal = text.size() > 1 && text.front() == '0';
+    if (parsed.ec == std::errc{} && parsed.ptr == end && !is_octal) return {};
     return text + ": a number from 0 to 65535";
 }
 

@@ -7,6 +7,7 @@ foreach(part nlohmann-json3-dev libcli11-dev libssl-dev libc6 libstdc++6)
   # Another distribution keeps them elsewhere: NOTICE names them all.
   if(EXISTS ${recorded})
     file(READ ${recorded} licence)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${recorded})
     string(APPEND licences "\n== ${part} (as Debian records it)\n\n${licence}")
   endif()
 endforeach()

@@ -15,8 +15,7 @@ import time
 from machines import DEADLINE_S, Lab, enter_as_first_process, run, search_path, send, why_not
 
 COUNT = 8
-HELPERS = ("command", "run", "begin", "begin_endless", "is_all_gone", "another_program")
-# The third one needs a machine that the first one adds.
+HELPERS = ("machine", "command", "run", "begin", "begin_endless", "is_all_gone", "another_program")
 TIMED = ("hosts_that_cannot_be_used_are_all_named_and_nothing_begins", "a_range_of_nodes_begins_without_a_dead_host",
          "an_interrupt_while_it_connects", "interrupts_end_it_everywhere_in_under_a_second")
 SHOW = 'echo "rank $RANK of $WORLD_SIZE on $(uname -n) node $GROUP_RANK"'
@@ -38,6 +37,11 @@ class Hosts:
         self.lab = lab
         self.ddprun = ddprun
         self.all = ",".join(lab.names())
+
+    def machine(self, number):
+        """Beside the machines of every part: added once."""
+        added = [machine for machine in self.lab.machines if machine.name == f"m{number}"]
+        return added[0] if added else self.lab.add(number)
 
     def command(self, *options, script=SHOW):
         return [str(self.ddprun), *options, "--no-python", "sh", "-c", script]
@@ -247,7 +251,7 @@ class Hosts:
     def hosts_that_cannot_be_used_are_all_named_and_nothing_begins(self):
         """m11 refuses the key, m12 is no machine, m13 does not answer, m14 has another processor."""
         self.lab.add(11, keys="other_keys")
-        silent = self.lab.add(13)
+        silent = self.machine(13)
         send(silent.daemon.pid, signal.SIGSTOP)
         tools = self.lab.folder / "tools"
         tools.mkdir()
@@ -319,7 +323,7 @@ class Hosts:
         print(f"Ctrl-C to the end of {COUNT} hosts: {took * 1000:.0f} ms")
 
     def an_interrupt_while_it_connects(self):
-        silent = next(machine for machine in self.lab.machines if machine.name == "m13")
+        silent = self.machine(13)
         send(silent.daemon.pid, signal.SIGSTOP)
         job = self.begin("--hosts=m1,m13", script="exec sleep 4004")
         self.lab.wait_for(lambda: self.lab.processes("-- m13 sh -s"), "connection")
@@ -362,7 +366,7 @@ def chosen_parts(words):
     if words in (["--timed"], ["--untimed"]):
         return [name for name in parts if (name in TIMED) == (words == ["--timed"])]
     if unknown := set(words) - set(parts):
-        sys.exit(f"no part of this test: {', '.join(sorted(unknown))}; accepted are --timed, --untimed and {', '.join(parts)}")
+        sys.exit(f"no part of this test: {', '.join(sorted(unknown))}; accepted are --timed alone, --untimed alone, or some of {', '.join(parts)}")
     return [name for name in parts if not words or name in words]
 
 

@@ -18,6 +18,7 @@ TEST_CASE("a daemon's wrong options end it with 2, what was given, and what is a
         {{"-x"}, "-x: unknown option"},
         {{"29400"}, "29400: it takes options only"},
         {{"--port=70000"}, "--port: 70000: a number from 0 to 65535"},
+        {{"--port=0100"}, "--port: 0100: a number from 0 to 65535"},
         {{"--port=web"}, "--port: web: a number from 0 to 65535"},
         {{"--host=node1"}, "--host: node1: a numeric address of this machine, or localhost"},
         {{"--log-level=loud"}, "--log-level: loud: trace, debug, info, warning or error"},

@@ -261,22 +261,30 @@ TEST_CASE("of an exception group the line of the group is shown") {
                               "  | ExceptionGroup: two ranks (2 sub-exceptions)\n"
                               "  | a note\n"
                               "  +-+---------------- 1 ----------------\n"
-                              "    | ValueError: a\n"
+                              "    | ExceptionGroup: inner (1 sub-exception)\n"
+                              "    +-+---------------- 1 ----------------\n"
+                              "      | ValueError: a\n"
                               "second line of its message\n"
+                              "      +------------------------------------\n"
                               "    +---------------- 2 ----------------\n"
                               "    | ExceptionGroup: inner (1 sub-exception)\n"
                               "    +-+---------------- 1 ----------------\n"
-                              "      | OSError: 5\n"
-                              "      +------------------------------------\n";
+                              "      | OSError: 5\n";
+    const std::string end = "      +------------------------------------\n";
     const ShownException shown{"ExceptionGroup: two ranks (2 sub-exceptions)", true};
+    const std::string next = "Traceback (most recent call last):\n  File \"t.py\", line 3\nE: x\n";
 
-    CHECK(exception_in(group + "    +------------------------------------\n") == shown);
     CHECK(exception_in(group) == shown);
-    const auto ended = group + "    +------------------------------------\n";
-    CHECK_FALSE(exception_in(ended + "the program goes on\n")->is_end);
+    CHECK(exception_in(group + end) == shown);
+    CHECK_FALSE(exception_in(group + end + "the program goes on\n")->is_end);
+    CHECK(exception_in(group + end + next) == ShownException{"E: x", true});
     CHECK(
         exception_in(
-            ended + "Traceback (most recent call last):\n  File \"t.py\", line 3\nE: x\n") ==
+            group + end +
+            "\nDuring handling of the above exception, another exception occurred:\n\n" + next) ==
+        ShownException{"E: x", true});
+    CHECK(
+        exception_in("Exception in thread Thread-1:\n" + group + end + next) ==
         ShownException{"E: x", true});
 }
 

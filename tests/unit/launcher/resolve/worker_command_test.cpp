@@ -185,8 +185,15 @@ TEST_CASE("a variable that PATH contradicts is named, and the environment on PAT
         "VIRTUAL_ENV names an environment without a Python, /gone: the workers run with "
         "/usr/bin/python3; --python chooses another one");
     machine.files["/gone/bin/python3"] = program;
-    CHECK(machine.warning().empty());
+    CHECK(machine.python() == "/gone/bin/python3 ($VIRTUAL_ENV)");
     machine.files.erase("/gone/bin/python3");
+
+    // The base of conda is active in most shells.
+    machine.files["/conda/bin/python"] = program;
+    machine.files["/conda/bin/../condabin"] = folder;
+    machine.environment["CONDA_PREFIX"] = "/conda";
+    CHECK(machine.warning().starts_with("VIRTUAL_ENV names an environment without a Python"));
+    machine.environment.erase("CONDA_PREFIX");
     machine.environment["VIRTUAL_ENV"] = "";
     CHECK(machine.warning().empty());
 
