@@ -202,7 +202,7 @@ Copies host_copies() {
 /// access, which is what a sanitizer checks. The step does not divide their number, so each pair
 /// has its turn.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::size_t every_pair = 3;
+constexpr std::size_t every_pair = 7;
 #else
 constexpr std::size_t every_pair = 1;
 #endif
