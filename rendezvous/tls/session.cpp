@@ -270,8 +270,10 @@ bool Session::has_output() const {
 
 std::size_t Session::held_bytes() const {
     // OpenSSL takes all available input, and keeps an incomplete record in a buffer of this size.
+    // A session that is over waits for no record: OpenSSL 3.5 counts what followed its end.
+    const bool waits = state_->stage != State::Stage::over;
     const std::size_t incomplete =
-        SSL_has_pending(state_->ssl.get()) == 1 ? SSL3_RT_MAX_ENCRYPTED_LENGTH : 0;
+        waits && SSL_has_pending(state_->ssl.get()) == 1 ? SSL3_RT_MAX_ENCRYPTED_LENGTH : 0;
     return incomplete + BIO_ctrl_pending(state_->input) + BIO_ctrl_pending(state_->output);
 }
 

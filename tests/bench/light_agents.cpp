@@ -95,13 +95,7 @@ public:
     void name(const std::string& name) { job_ = host_ = name; }
 
     void join() {
-        heard_ = {};
-        const auto first_connect = now_ns();
-        for (std::size_t i = 0; i < agents_.size(); ++i) {
-            connect(agents_[i]);
-            watch(agents_[i].descriptor, i);
-            turn(0);
-        }
+        const auto first_connect = connect_all();
         await([this] { return is_complete(heard_.assignments); });
         std::printf("assigned %ld %ld %ld\n", first_connect, last_join_, heard_.last_assignment);
     }
@@ -125,13 +119,7 @@ public:
     }
 
     void resume() {
-        heard_ = {};
-        const auto first_connect = now_ns();
-        for (std::size_t i = 0; i < agents_.size(); ++i) {
-            connect(agents_[i]);
-            watch(agents_[i].descriptor, i);
-            turn(0);
-        }
+        const auto first_connect = connect_all();
         await([this] { return is_complete(heard_.resumed) && is_complete(heard_.assignments); });
         std::printf("resumed %ld %ld\n", first_connect, heard_.last_assignment);
     }
@@ -180,6 +168,18 @@ public:
     }
 
 private:
+    /// Returns when it began. The agents go on meanwhile.
+    std::int64_t connect_all() {
+        heard_ = {};
+        const auto begin = now_ns();
+        for (std::size_t i = 0; i < agents_.size(); ++i) {
+            connect(agents_[i]);
+            watch(agents_[i].descriptor, i);
+            turn(0);
+        }
+        return begin;
+    }
+
     bool is_complete(int count) const { return count == static_cast<int>(agents_.size()); }
 
     template <class Condition>

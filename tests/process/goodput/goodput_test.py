@@ -14,6 +14,7 @@ import time
 
 BUILD, SOURCE = (pathlib.Path(path) for path in sys.argv[1:3])
 DDPRUN = BUILD / "bin" / "ddprun"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE / "worker_sdk" / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
 HANG = 120  # seconds: only a hang takes that long
 # Seconds. An agent reads the pages every 100 ms, and the machine also does other work.
 TOLERANCE = 0.5
@@ -61,11 +62,10 @@ def run(folder, report, *options):
     for name, value in names.items():
         script = script.replace(name, str(value))
     (folder / "train.py").write_text(script)
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE / "worker_sdk" / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [DDPRUN, "--standalone", "--nproc-per-node=2", "--max-restarts=1", f"--report-file={folder}/report.json",
                f"--python={sys.executable}", *options, folder / "train.py", folder]
     began = time.clock_gettime(time.CLOCK_BOOTTIME)
-    done = subprocess.run(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=HANG,
+    done = subprocess.run(command, env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=HANG,
                           check=False)
     took = time.clock_gettime(time.CLOCK_BOOTTIME) - began
     check(done.returncode == 0, done.stderr)
@@ -149,9 +149,8 @@ def rounds_of(folder, first_step):
         "import os, sys\nfrom ddprun import report\nrestart = int(os.environ['TORCHELASTIC_RESTART_COUNT'])\n"
         f"open(sys.argv[1], 'a').write('x')\nbegin = {first_step}\n"
         "for step in range(begin, begin + 10): report(step)\nraise ValueError('batch 7 cannot be read')\n")
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE / "worker_sdk" / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run([DDPRUN, "--standalone", "--max-restarts=5", "--stop-without-progress=2",
-                           f"--python={sys.executable}", folder / "train.py", folder / "rounds"], env=environment, text=True,
+                           f"--python={sys.executable}", folder / "train.py", folder / "rounds"], env=ENVIRONMENT, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=HANG, check=False)
     # Long lines of the report are folded.
     return done.returncode, " ".join(done.stderr.split()), len((folder / "rounds").read_text())
@@ -241,11 +240,10 @@ def kill_ranks_for(seconds, seed):
         for rank in (0, 1):
             (folder / f"rank-{rank}").touch()
         (folder / "train.py").write_text(ENDLESS.replace("CHECKPOINT", str(CHECKPOINT)))
-        environment = {**os.environ, "PYTHONPATH": str(SOURCE / "worker_sdk" / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
         began = time.clock_gettime(time.CLOCK_BOOTTIME)
         job = subprocess.Popen([DDPRUN, "--standalone", "--nproc-per-node=2", "--max-restarts=100000",
                                 f"--report-file={folder}/report.json", f"--python={sys.executable}", folder / "train.py", folder],
-                               env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                               env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             kills, (number, pids) = 0, next_round(job, folder, -1)
             while time.clock_gettime(time.CLOCK_BOOTTIME) < began + seconds:

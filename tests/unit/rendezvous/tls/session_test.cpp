@@ -237,9 +237,8 @@ TEST_CASE("a closing message ends the session, whatever comes after it") {
     REQUIRE_FALSE(received.has_value());
     CHECK(received.error().code == tls::Error::closed);
     CHECK(plain == "last");
-    const auto held = server.held_bytes();
     CHECK_FALSE(server.receive(std::string(1'000, 'x'), plain).has_value());
-    CHECK(server.held_bytes() == held);
+    CHECK(server.held_bytes() == 0);
 }
 
 TEST_CASE("what a session keeps of an incomplete record, and for the other end, is known") {
