@@ -12,16 +12,24 @@ die() { # CODE MESSAGE...
 # ---- how long things take --------------------------------------------------------------------------
 
 step_times=()
+step= # the one that runs
+step_began=0
+
+step_row() { printf '%5d s  %s' $((SECONDS - step_began)) "$1"; }
 
 timed() { # WHAT COMMAND...
-    local what=$1 began=$SECONDS
+    step=$1 step_began=$SECONDS
     shift
-    say "== $what"
+    say "== $step"
     "$@"
-    step_times+=("$(printf '%5d s  %s' $((SECONDS - began)) "$what")")
+    step_times+=("$(step_row "$step")")
+    step=
 }
 
+# Also where a step has failed.
 print_times() {
+    [ -z "$step" ] || step_times+=("$(step_row "$step: not completed")")
+    step=
     printf '%s\n' "${step_times[@]}" "$(printf '%5d s  in all' "$SECONDS")" >&2
 }
 
@@ -31,7 +39,7 @@ print_times() {
 build_packages=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libssl-dev zlib1g-dev libzstd-dev libeigen3-dev)
 test_packages=(doctest-dev python3 iproute2 nftables)
 all_packages=(python3-venv tcsh)
-sanitizer_packages=(clang libclang-rt-dev)
+sanitizer_packages=(clang libclang-rt-dev lld)
 
 is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
