@@ -79,7 +79,7 @@ private:
     void look(Work work);
     void find_users(health::XidLine line);
     void spawn(const Agent::SpawnWorkers& order);
-    void clean_up(int round);
+    void clean_up(const Agent::CleanUpRound& order);
     void post_worker_event(Agent::Event event);
     void on_signal(int signal, bool is_for_all_processes);
     void read_saves();
@@ -166,13 +166,21 @@ AgentRunner::AgentRunner(
            },
            [this](std::vector<RankSave> ranks) {
                post(Agent::SavesRead{round_.number(), std::move(ranks)});
+           },
+           [this](int local_rank, bool is_recoverable) {
+               post(Agent::WorkerRecoverable{local_rank, is_recoverable});
+           },
+           [this](int local_rank, const channel::Holding& holding) {
+               post(Agent::WorkerHeld{
+                   holding.round, {local_rank, holding.committed, holding.is_clean}});
            }}),
       round_(
           config,
           make_nonce(random_),
           stores_,
-          {[this](std::optional<std::uint64_t> done_step) {
-               return channels_.begin_round(config_.worker.nproc, done_step);
+          {[this](const Agent::SpawnWorkers& order) {
+               return channels_.begin_round(
+                   config_.worker.nproc, order.assignment.done_step, order.kept);
            },
            [this](Agent::StoreChecked checked) { post(std::move(checked)); }}),
       commands_(
@@ -328,7 +336,7 @@ void AgentRunner::perform(Agent::Effect& effect) {
             [&](const Agent::ExplainFailure& e) {
                 explainer_.explain(e, driver_->machine().group());
             },
-            [&](const Agent::CleanUpRound& e) { clean_up(e.round); },
+            [&](const Agent::CleanUpRound& e) { clean_up(e); },
             [&](const Neighbours::Ask& e) { peer_calls_.ask(e); },
             [&](const Agent::AnswerPeer& e) { peer_calls_.answer(e.caller, e.answer); },
             [&](const Agent::SetFence& e) { keeper_.set_fence(e.ends_at); },
@@ -359,6 +367,9 @@ void AgentRunner::perform(Agent::Effect& effect) {
             },
             [&](const WorkerGroup::SignalLeftovers& e) { workers_.signal_leftovers(e.signal); },
             [&](WorkerGroup::KillLeftovers) { workers_.kill_leftovers(); },
+            [&](const WorkerGroup::HoldWorker& e) {
+                channels_.hold(e.local_rank, round_.number(), e.time);
+            },
             [&](const auto&) { log_effect(effect, config_); },
         },
         effect);
@@ -408,14 +419,19 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
             temporary_error_file_stem(config_.worker, plan), config_.worker.nproc);
     if (!begun)
         return workers_.refuse(
-            "the workers' store cannot be reached here: " + begun.error().describe());
+            order.kept, "the workers' store cannot be reached here: " + begun.error().describe());
     if (!config_.shares_store) stores_.wait_until_closed();
     attached_rank_.announce(plan);
     workers_.spawn(
         plan,
+        order.kept,
         post_mortem_.beginning(
             plan.logs.is_none() ? temporary_error_folder(config_.worker, plan) : std::string{}));
-    log_round_started(assignment, config_.join.max_restarts);
+    // Afterwards: what they write in the new round has its place by then.
+    for (const int local_rank : order.kept)
+        channels_.go(
+            local_rank, assignment.round, changed_environment(config_.worker, plan, local_rank));
+    log_round_started(order, config_.join.max_restarts);
 }
 
 void AgentRunner::post_worker_event(Agent::Event event) {
@@ -446,11 +462,14 @@ void AgentRunner::post_worker_event(Agent::Event event) {
         find_users(std::move(line));
 }
 
-void AgentRunner::clean_up(int round) {
+void AgentRunner::clean_up(const Agent::CleanUpRound& order) {
+    const int round = order.round;
     early_xids_.clear();
     unstarted_.clear();
-    workers_.forget();
-    channels_.end_round();
+    if (!order.keeps_workers) {
+        workers_.forget();
+        channels_.end_round();
+    }
     events_->round_left(driver_->now());
     stores_.leave(round);
     if (!round_.is(round) || !round_.plan().logs.is_none()) return;

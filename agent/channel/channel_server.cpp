@@ -123,6 +123,11 @@ void ChannelServer::perform(WorkerChannel::Effect& effect) {
                 callers_.erase(e.caller);
             },
             [&](const WorkerChannel::Close& e) { callers_.erase(e.caller); },
+            [&](const WorkerChannel::SendLine& e) { send_line(e.caller, e.line, -1); },
+            [&](const WorkerChannel::NoteRecoverable& e) {
+                listeners_.on_recoverable(e.local_rank, e.is_recoverable);
+            },
+            [&](const WorkerChannel::NoteHeld& e) { listeners_.on_held(e.local_rank, e.holding); },
             [&](const WorkerChannel::NoteRefused& e) {
                 log::info("channel.refused", {{"reason", e.reason}});
             },
@@ -166,16 +171,24 @@ void ChannelServer::send_line(int caller, std::string_view line, int descriptor)
         header->cmsg_len = CMSG_LEN(sizeof(int));
         std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
     }
-    // The first bytes on a new connection always fit, unless the caller is gone.
-    [[maybe_unused]] const auto sent =
+    const auto sent =
         ::sendmsg(found->second.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    // The few lines of a connection always fit, unless the caller is gone or reads none of them.
+    if (sent == static_cast<ssize_t>(text.size())) return;
+    callers_.erase(found);
+    machine_.post(WorkerChannel::Closed{caller});
 }
 
 // ---- rounds -------------------------------------------------------------------------------------
 
 std::vector<std::string> ChannelServer::begin_round(
-    int nproc, std::optional<std::uint64_t> done_step) {
-    pages_.clear();
+    int nproc, std::optional<std::uint64_t> done_step, const std::vector<int>& kept) {
+    const auto is_kept = [&](int local_rank) {
+        return std::find(kept.begin(), kept.end(), local_rank) != kept.end();
+    };
+    std::erase_if(pages_, [&](const auto& page) { return !is_kept(page.first); });
+    for (const auto& [local_rank, page] : pages_)
+        page.view().forget_round();
     pace_ = ProgressPace{done_step};
     written_.reset();
     saves_.clear();
@@ -183,13 +196,23 @@ std::vector<std::string> ChannelServer::begin_round(
     sample_.cancel();
     if (listener_.name().empty()) return {};
     std::vector<std::string> tokens;
-    std::vector<std::string> ways;
+    ways_.resize(static_cast<std::size_t>(nproc));
     for (int local_rank = 0; local_rank < nproc; ++local_rank) {
         tokens.push_back(make_nonce(random_).to_string());
-        ways.push_back(listener_.name() + '/' + tokens.back());
+        if (!is_kept(local_rank))
+            ways_[static_cast<std::size_t>(local_rank)] = listener_.name() + '/' + tokens.back();
     }
-    machine_.post(WorkerChannel::RoundBegan{std::move(tokens)});
-    return ways;
+    machine_.post(WorkerChannel::RoundBegan{std::move(tokens), kept});
+    if (!pages_.empty()) read_pages_later();
+    return ways_;
+}
+
+void ChannelServer::hold(int local_rank, int round, Duration time) {
+    machine_.post(WorkerChannel::LineWanted{local_rank, hold_line(round, time)});
+}
+
+void ChannelServer::go(int local_rank, int round, const std::vector<std::string>& environment) {
+    machine_.post(WorkerChannel::LineWanted{local_rank, go_line(round, environment)});
 }
 
 void ChannelServer::end_round() {

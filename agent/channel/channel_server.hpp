@@ -59,6 +59,8 @@ public:
         /// `on_progress` must set the round.
         std::function<void(control::NodeProgress)> on_progress;
         std::function<void(std::vector<RankSave>)> on_saves;
+        std::function<void(int local_rank, bool is_recoverable)> on_recoverable;
+        std::function<void(int local_rank, const Holding& holding)> on_held;
     };
 
     /// `random` must outlive this object.
@@ -67,8 +69,14 @@ public:
     ChannelServer& operator=(const ChannelServer&) = delete;
 
     /// Returns each worker's address of its page, by local rank; empty: there is no listener.
-    /// `done_step`: the last step that earlier rounds have done.
-    std::vector<std::string> begin_round(int nproc, std::optional<std::uint64_t> done_step);
+    /// `done_step`: the last step that earlier rounds have done. `kept`: the held workers, whose
+    /// addresses stay the same.
+    std::vector<std::string> begin_round(
+        int nproc, std::optional<std::uint64_t> done_step, const std::vector<int>& kept);
+    /// Orders a worker to end its part of the round and to wait for the next one.
+    void hold(int local_rank, int round, Duration time);
+    /// Lets a held worker go on in this round, with these changes to its environment.
+    void go(int local_rank, int round, const std::vector<std::string>& environment);
     /// The output of a worker contains a step; a step in the worker's page takes precedence.
     void on_step_written(int local_rank, std::uint64_t step);
     /// A worker has ended: the present state of all workers is passed on at once.
@@ -103,7 +111,8 @@ private:
     boost::asio::steady_timer sample_;
     int last_caller_ = 0;
     std::map<int, Descriptor> callers_;
-    /// By local rank.
+    /// By local rank: the address of each worker's page.
+    std::vector<std::string> ways_;
     std::map<int, SharedPage> pages_;
     ProgressPace pace_;
     /// The progress found in the output of workers.

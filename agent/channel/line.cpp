@@ -2,10 +2,11 @@
 #include "agent/channel/line.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/percent.hpp"
+#include "rendezvous/base/whole_number.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
+#include <chrono>
 
 namespace ddprun::agent::channel {
 namespace {
@@ -23,6 +24,10 @@ std::string_view take_word(std::string_view& line) {
 bool is_language(std::string_view word) {
     return !word.empty() && word.size() <= longest_language &&
            std::all_of(word.begin(), word.end(), [](char c) { return c > ' ' && c < '\x7F'; });
+}
+
+bool is_plain_in_value(char c) {
+    return static_cast<unsigned char>(c) > ' ' && c != '%' && c != '\x7F';
 }
 
 }  // namespace
@@ -43,11 +48,42 @@ std::optional<Greeting> parse_greeting(std::string_view line) {
     Greeting greeting;
     greeting.token = take_word(line);
     const auto pid = take_word(line);
-    const auto [end, error] = std::from_chars(pid.data(), pid.data() + pid.size(), greeting.pid);
-    const bool is_pid = error == std::errc{} && end == pid.data() + pid.size() && greeting.pid > 0;
+    greeting.pid = whole_number<int>(pid).value_or(0);
     greeting.language = line;
-    if (greeting.token.empty() || !is_pid || !is_language(line)) return std::nullopt;
+    if (greeting.token.empty() || greeting.pid <= 0 || !is_language(line)) return std::nullopt;
     return greeting;
+}
+
+std::optional<Holding> parse_holding(std::string_view line) {
+    if (std::count(line.begin(), line.end(), ' ') != 3) return std::nullopt;
+    if (take_word(line) != "holding") return std::nullopt;
+    const auto round = whole_number<int>(take_word(line));
+    if (!round || *round < 0) return std::nullopt;
+    Holding holding;
+    holding.round = *round;
+    const auto step = take_word(line);
+    if (step != "none") {
+        holding.committed = whole_number<std::uint64_t>(step);
+        if (!holding.committed) return std::nullopt;
+    }
+    holding.is_clean = line == "clean";
+    if (!holding.is_clean && line != "dirty") return std::nullopt;
+    return holding;
+}
+
+std::string hold_line(int round, Duration time) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(time).count();
+    return "hold " + std::to_string(round) + ' ' + std::to_string(left);
+}
+
+std::string go_line(int round, const std::vector<std::string>& environment) {
+    auto line = "go " + std::to_string(round);
+    for (const auto& variable : environment) {
+        const auto equals = variable.find('=');
+        line += ' ' + variable.substr(0, equals) + '=' +
+                percent_encoded(std::string_view{variable}.substr(equals + 1), is_plain_in_value);
+    }
+    return line;
 }
 
 std::string refused_line(std::string_view reason) {

@@ -48,6 +48,12 @@ void Page::write_own(
     write(Word::save, word_of(save));
 }
 
+void Page::forget_round() const {
+    write(Word::reported_at, 0);
+    write(Word::asked, 0);
+    write(Word::answer, 0);
+}
+
 RankSave Page::save_of(int local_rank) const {
     RankSave save;
     save.local_rank = local_rank;

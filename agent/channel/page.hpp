@@ -48,6 +48,9 @@ public:
     /// agreement, in nanoseconds of CLOCK_BOOTTIME.
     void write_own(
         const std::optional<control::SavePoint>& save, std::uint64_t wait_ends_at = 0) const;
+    /// A kept worker begins another round: it has neither done a step nor asked to save in it.
+    /// Requires: the worker is held, so it writes nothing now.
+    void forget_round() const;
     control::WorkProgress progress() const;
     /// When the worker last wrote its progress, by the time in the page.
     Instant progress_at() const;

@@ -5,6 +5,7 @@
 #include "rendezvous/base/machine.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace ddprun::agent::channel {
@@ -12,11 +13,15 @@ namespace ddprun::agent::channel {
 void WorkerChannel::handle(Event event, Instant now, Effects& out) {
     std::visit(
         Overloaded{
-            [&](RoundBegan& began) { begin(std::move(began.tokens), out); },
+            [&](RoundBegan& began) { begin(std::move(began), out); },
+            [&](LineWanted& wanted) {
+                if (const auto caller = holdable_of(wanted.local_rank))
+                    out.push_back(SendLine{*caller, std::move(wanted.line)});
+            },
             [&](RoundEnded) { begin({}, out); },
             [&](const Connected& connected) { on_connected(connected, now, out); },
             [&](const Received& received) { on_received(received, out); },
-            [&](const Closed& closed) { callers_.erase(closed.caller); },
+            [&](const Closed& closed) { end_caller(closed.caller, out); },
             [&](DeadlinePassed) { on_deadline(now, out); },
         },
         event);
@@ -30,12 +35,22 @@ std::optional<Instant> WorkerChannel::next_deadline() const {
     return first;
 }
 
-void WorkerChannel::begin(std::vector<std::string> tokens, Effects& out) {
-    for (const auto& [number, caller] : callers_)
-        out.push_back(Close{number});
-    callers_.clear();
-    tokens_ = std::move(tokens);
-    owner_of_.clear();
+void WorkerChannel::begin(RoundBegan began, Effects& out) {
+    const auto is_kept = [&](int local_rank) {
+        return std::find(began.kept.begin(), began.kept.end(), local_rank) != began.kept.end();
+    };
+    for (auto caller = callers_.begin(); caller != callers_.end();) {
+        const auto* attached = std::get_if<Attached>(&caller->second);
+        const bool stays = attached != nullptr && is_kept(attached->local_rank);
+        if (!stays) out.push_back(Close{caller->first});
+        caller = stays ? std::next(caller) : callers_.erase(caller);
+    }
+    for (const int local_rank : began.kept) {
+        const auto index = static_cast<std::size_t>(local_rank);
+        began.tokens.at(index) = tokens_.at(index);
+    }
+    tokens_ = std::move(began.tokens);
+    std::erase_if(owner_of_, [&](const auto& owner) { return !is_kept(owner.first); });
     has_noted_ = false;
 }
 
@@ -55,9 +70,16 @@ void WorkerChannel::on_received(const Received& received, Effects& out) {
     // The connection's last bytes were read before it was closed.
     if (found == callers_.end()) return;
     if (received.has_descriptors) return close(received.caller, "descriptors", out);
+    if (auto* attached = std::get_if<Attached>(&found->second)) {
+        attached->lines.append(received.bytes);
+        for (;;) {
+            const auto next = attached->lines.next();
+            if (next.state == LineReader::State::incomplete) return;
+            on_line(received.caller, *attached, next.line, out);
+            if (!callers_.contains(received.caller)) return;
+        }
+    }
     auto* greeting = std::get_if<AwaitingGreeting>(&found->second);
-    if (greeting == nullptr)
-        return close(received.caller, "an attached worker said something", out);
     greeting->lines.append(received.bytes);
     const auto next = greeting->lines.next();
     if (next.state == LineReader::State::incomplete) return;
@@ -65,6 +87,36 @@ void WorkerChannel::on_received(const Received& received, Effects& out) {
     if (!parsed) return close(received.caller, "no greeting of a worker", out);
     const auto peer = greeting->peer;
     on_greeting(received.caller, peer, *parsed, out);
+}
+
+/// `line`: empty also for one that is too long.
+void WorkerChannel::on_line(int caller, Attached& attached, std::string_view line, Effects& out) {
+    const int local_rank = attached.local_rank;
+    if (line == recoverable_line && !holdable_of(local_rank)) {
+        attached.is_holdable = true;
+        return out.push_back(NoteRecoverable{local_rank, true});
+    }
+    const auto holding = parse_holding(line);
+    if (!attached.is_holdable || !holding)
+        return close(caller, "an attached worker said something else", out);
+    out.push_back(NoteHeld{local_rank, *holding});
+}
+
+std::optional<int> WorkerChannel::holdable_of(int local_rank) const {
+    for (const auto& [number, caller] : callers_)
+        if (const auto* attached = std::get_if<Attached>(&caller))
+            if (attached->is_holdable && attached->local_rank == local_rank) return number;
+    return std::nullopt;
+}
+
+/// The connection is closed, or is about to be.
+void WorkerChannel::end_caller(int caller, Effects& out) {
+    const auto found = callers_.find(caller);
+    if (found == callers_.end()) return;
+    const auto* attached = std::get_if<Attached>(&found->second);
+    if (attached != nullptr && attached->is_holdable)
+        out.push_back(NoteRecoverable{attached->local_rank, false});
+    callers_.erase(found);
 }
 
 void WorkerChannel::on_greeting(
@@ -103,7 +155,7 @@ void WorkerChannel::refuse(int caller, std::string reason, Effects& out) {
 }
 
 void WorkerChannel::close(int caller, const std::string& reason, Effects& out) {
-    callers_.erase(caller);
+    end_caller(caller, out);
     note(reason, out);
     out.push_back(Close{caller});
 }
@@ -136,6 +188,9 @@ std::string describe(const WorkerChannel::Event& event) {
             [](const W::RoundBegan& e) {
                 return "round began with tokens for " + std::to_string(e.tokens.size());
             },
+            [](const W::LineWanted& e) {
+                return "line wanted local_rank=" + std::to_string(e.local_rank);
+            },
             [](W::RoundEnded) { return std::string{"round ended"}; },
             [&](const W::Connected& e) {
                 return "connected" + of(e.caller) + " pid=" + std::to_string(e.peer.pid) +
@@ -162,6 +217,15 @@ std::string describe(const WorkerChannel::Effect& effect) {
             },
             [&](const W::Refuse& e) { return "refuse" + of(e.caller) + ": " + e.reason; },
             [&](const W::Close& e) { return "close" + of(e.caller); },
+            [&](const W::SendLine& e) { return "send line" + of(e.caller); },
+            [](const W::NoteRecoverable& e) {
+                return std::string{e.is_recoverable ? "recoverable" : "no longer recoverable"} +
+                       " local_rank=" + std::to_string(e.local_rank);
+            },
+            [](const W::NoteHeld& e) {
+                return "held local_rank=" + std::to_string(e.local_rank) +
+                       " round=" + std::to_string(e.holding.round);
+            },
             [](const W::NoteRefused& e) { return "note refused: " + e.reason; },
         },
         effect);

@@ -20,9 +20,11 @@ namespace ddprun::agent::channel {
 ///   (none)    --Connected-->               (none)     Close: another user, or too many
 ///   greeting  --a token of the round-->    attached   GivePage
 ///   greeting  --another line, too late-->  (none)     Refuse, or Close if it is no greeting
-///   attached  --any byte-->                (none)     Close
-///   any       --Closed-->                  (none)
-///   any       --RoundBegan, RoundEnded-->  (none)     Close
+///   attached  --recoverable-->             holdable   NoteRecoverable(true), unless another is
+///   holdable  --holding-->                 holdable   NoteHeld
+///   attached  --another line-->            (none)     Close
+///   any       --Closed-->                  (none)     of a holdable one: NoteRecoverable(false)
+///   any       --RoundBegan, RoundEnded-->  (none)     Close, unless its worker is kept
 ///
 /// A worker's page belongs to the first process that shows the token, as long as it has a
 /// connection. Each further connection of that process gets the same page; another process that
@@ -37,9 +39,15 @@ public:
 
     // ---- events ----
 
-    /// By local rank.
+    /// By local rank. The token of a kept worker stays, and so do its connections.
     struct RoundBegan {
         std::vector<std::string> tokens;
+        std::vector<int> kept = {};
+    };
+    /// The worker gets this line, and the others that follow, on its holdable connection.
+    struct LineWanted {
+        int local_rank;
+        std::string line;
     };
     struct RoundEnded {};
     struct Connected {
@@ -56,7 +64,8 @@ public:
         int caller;
     };
     struct DeadlinePassed {};
-    using Event = std::variant<RoundBegan, RoundEnded, Connected, Received, Closed, DeadlinePassed>;
+    using Event = std::
+        variant<RoundBegan, LineWanted, RoundEnded, Connected, Received, Closed, DeadlinePassed>;
 
     // ---- effects ----
 
@@ -77,12 +86,28 @@ public:
         int caller;
         bool operator==(const Close&) const = default;
     };
+    struct SendLine {
+        int caller;
+        std::string line;
+        bool operator==(const SendLine&) const = default;
+    };
+    struct NoteRecoverable {
+        int local_rank;
+        bool is_recoverable;
+        bool operator==(const NoteRecoverable&) const = default;
+    };
+    struct NoteHeld {
+        int local_rank;
+        Holding holding;
+        bool operator==(const NoteHeld&) const = default;
+    };
     /// Logged for the first refused connection in a round only, since there may be thousands.
     struct NoteRefused {
         std::string reason;
         bool operator==(const NoteRefused&) const = default;
     };
-    using Effect = std::variant<GivePage, Refuse, Close, NoteRefused>;
+    using Effect =
+        std::variant<GivePage, Refuse, Close, SendLine, NoteRecoverable, NoteHeld, NoteRefused>;
 
     /// Apart from processes of this user, only root's may attach.
     explicit WorkerChannel(unsigned user) : user_(user) {}
@@ -100,14 +125,19 @@ private:
     struct Attached {
         int local_rank;
         int pid;
+        LineReader lines = {};
+        bool is_holdable = false;
     };
     using Caller = std::variant<AwaitingGreeting, Attached>;
 
-    void begin(std::vector<std::string> tokens, Effects& out);
+    void begin(RoundBegan began, Effects& out);
     void on_connected(const Connected& connected, Instant now, Effects& out);
     void on_received(const Received& received, Effects& out);
     void on_greeting(int caller, const Peer& peer, const Greeting& greeting, Effects& out);
+    void on_line(int caller, Attached& attached, std::string_view line, Effects& out);
     void on_deadline(Instant now, Effects& out);
+    void end_caller(int caller, Effects& out);
+    std::optional<int> holdable_of(int local_rank) const;
     void refuse(int caller, std::string reason, Effects& out);
     void close(int caller, const std::string& reason, Effects& out);
     void note(const std::string& reason, Effects& out);

@@ -54,6 +54,8 @@ constexpr WaitRow wait_rows[] = {
     {"/torch/accelerator/__init__.py", "synchronize", Wait::for_peers},
     // Waits until all ranks have agreed on a step to save.
     {"/ddprun/__init__.py", "_answer", Wait::for_peers, Counts::always, "should_save"},
+    // Waits for new processes, which get the state of the others.
+    {"/ddprun/_elastic.py", "_meet", Wait::for_peers, Counts::always, "elastic"},
 };
 
 /// Wrappers between a function and its real caller.
@@ -111,8 +113,12 @@ const WaitRow* row_of(const PythonFrame& frame) {
 }
 
 bool is_installed(std::string_view file) {
-    return file.find("/site-packages/") != std::string_view::npos ||
-           file.find("/dist-packages/") != std::string_view::npos;
+    // The last one is where this project's own module is installed without a Python.
+    constexpr std::string_view places[] = {
+        "/site-packages/", "/dist-packages/", "/share/ddprun/python/"};
+    return std::any_of(std::begin(places), std::end(places), [&](std::string_view place) {
+        return file.find(place) != std::string_view::npos;
+    });
 }
 
 bool is_torch(std::string_view file) {

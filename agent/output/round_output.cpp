@@ -106,17 +106,49 @@ WorkerOutput RoundOutput::open(int local_rank) {
     return output;
 }
 
+void RoundOutput::redirect(int local_rank, WorkerOutput& output) {
+    for (const auto stream : {Stream::out, Stream::err}) {
+        auto& relay = stream == Stream::out ? output.out_ : output.err_;
+        if (!relay) continue;
+        const auto route = route_of(plan_, stream, local_rank, rank_of(local_rank));
+        relay->redirect(sink(stream, local_rank, route), observer(stream, local_rank));
+    }
+}
+
 std::optional<StreamRelay> RoundOutput::relay(Stream stream, int local_rank) {
     const int rank = rank_of(local_rank);
     const auto route = route_of(plan_, stream, local_rank, rank);
-    if (is_at_terminal(spec_, stream, rank)) return std::nullopt;
-    const bool is_err = stream == Stream::err;
+    if (has_agents_stream(stream, local_rank, route)) return std::nullopt;
+    auto relay = StreamRelay::open(
+        io_, writer_, sink(stream, local_rank, route), observer(stream, local_rank));
+    if (relay) return std::move(*relay);
+    // The worker then writes to the agent's stream directly; files and the report lack that output.
+    log::warning("output.inherited", {{"rank", rank}, {"reason", relay.error().describe()}});
+    return std::nullopt;
+}
+
+bool RoundOutput::has_agents_stream(Stream stream, int local_rank, const StreamRoute& route) const {
+    if (is_at_terminal(spec_, stream, rank_of(local_rank))) return true;
     // Unless stderr is a terminal, it passes through the agent, so that the report can show its
     // last lines.
-    const bool is_kept = is_err && !is_on_terminal_;
-    const bool has_steps = !is_err && rank == 0 && !plan_.progress_pattern.empty();
-    if (route.is_inherited() && !is_kept && !has_steps) return std::nullopt;
+    const bool is_in_report = stream == Stream::err && !is_on_terminal_;
+    return route.is_inherited() && !is_in_report && !may_have_steps(stream, local_rank);
+}
 
+/// Rank 0 is the first worker of its node, and a worker that is kept may become it.
+bool RoundOutput::may_have_steps(Stream stream, int local_rank) const {
+    return stream == Stream::out && local_rank == 0 && !plan_.progress_pattern.empty();
+}
+
+StreamRelay::Observer RoundOutput::observer(Stream stream, int local_rank) const {
+    const bool has_steps = may_have_steps(stream, local_rank) && rank_of(local_rank) == 0;
+    return has_steps ? on_progress_output_ : StreamRelay::Observer{};
+}
+
+std::shared_ptr<StreamSink> RoundOutput::sink(
+    Stream stream, int local_rank, const StreamRoute& route) {
+    const int rank = rank_of(local_rank);
+    const bool is_err = stream == Stream::err;
     StreamSink::Targets targets;
     if (route.to_console) targets.console = is_err ? STDERR_FILENO : STDOUT_FILENO;
     if (route.to_file)
@@ -125,20 +157,12 @@ std::optional<StreamRelay> RoundOutput::relay(Stream stream, int local_rank) {
         targets.filtered_file = is_err ? filtered_err_ : filtered_out_;
         targets.filters = plan_.filters(stream);
     }
-    auto relay = StreamRelay::open(
-        io_,
-        writer_,
-        std::make_shared<StreamSink>(
-            writer_.queue(),
-            writer_.console(),
-            std::move(targets),
-            format(stream, local_rank, route),
-            line_timeout(stream)),
-        has_steps ? on_progress_output_ : StreamRelay::Observer{});
-    if (relay) return std::move(*relay);
-    // The worker then writes to the agent's stream directly; files and the report lack that output.
-    log::warning("output.inherited", {{"rank", rank}, {"reason", relay.error().describe()}});
-    return std::nullopt;
+    return std::make_shared<StreamSink>(
+        writer_.queue(),
+        writer_.console(),
+        std::move(targets),
+        format(stream, local_rank, route),
+        line_timeout(stream));
 }
 
 StreamSink::Format RoundOutput::format(

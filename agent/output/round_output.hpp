@@ -56,10 +56,16 @@ public:
     RoundOutput& operator=(const RoundOutput&) = delete;
 
     WorkerOutput open(int local_rank);
+    /// For a worker that goes on from an earlier round: its rank's name and files of this round.
+    void redirect(int local_rank, WorkerOutput& output);
 
 private:
     std::shared_ptr<LogFile> open_file(std::string path);
     std::optional<StreamRelay> relay(Stream stream, int local_rank);
+    bool has_agents_stream(Stream stream, int local_rank, const StreamRoute& route) const;
+    std::shared_ptr<StreamSink> sink(Stream stream, int local_rank, const StreamRoute& route);
+    bool may_have_steps(Stream stream, int local_rank) const;
+    StreamRelay::Observer observer(Stream stream, int local_rank) const;
     StreamSink::Format format(Stream stream, int local_rank, const StreamRoute& route) const;
     Duration line_timeout(Stream stream) const;
     int rank_of(int local_rank) const { return round_.assignment.rank_base + local_rank; }

@@ -92,6 +92,17 @@ struct StreamRelay::State : std::enable_shared_from_this<StreamRelay::State> {
         }
     }
 
+    void redirect(std::shared_ptr<StreamSink> to, Observer new_observer) {
+        // The worker has ended, and what it wrote is where it belongs.
+        if (!pipe.is_open()) return writer.end(std::move(to));
+        // What is in the pipe was written before: it is for the old sink, and no new step.
+        observer = {};
+        last_bytes.clear();
+        drain();
+        observer = std::move(new_observer);
+        writer.end(std::exchange(sink, std::move(to)));
+    }
+
     void close() {
         boost::system::error_code ignored;
         pipe.close(ignored);
@@ -145,6 +156,10 @@ int StreamRelay::worker_end() const {
 
 void StreamRelay::close_worker_end() {
     close_if_open(state_->worker_end);
+}
+
+void StreamRelay::redirect(std::shared_ptr<StreamSink> sink, Observer observer) {
+    state_->redirect(std::move(sink), std::move(observer));
 }
 
 void StreamRelay::resume() {

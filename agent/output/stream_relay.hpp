@@ -39,6 +39,10 @@ public:
     int worker_end() const;
     void close_worker_end();
 
+    /// What the worker writes from now on goes there. `tail` begins with what was still in the
+    /// pipe; a worker that has ended keeps its tail.
+    void redirect(std::shared_ptr<StreamSink> sink, Observer observer);
+
     /// Call when the writer has room again.
     void resume();
 

@@ -195,6 +195,11 @@ std::vector<std::string> worker_environment(
     // Variables of an outer ddprun do not apply to this worker.
     environment.erase("DDPRUN_CHANNEL");
     environment.erase("DDPRUN_MASTER_ADDR");
+    environment.erase("DDPRUN_STATE_SOURCE");
+    // The rank that has the state with which all ranks begin, and the last step in it.
+    if (const auto& state = plan.assignment.state)
+        environment.emplace(
+            "DDPRUN_STATE_SOURCE", text(state->rank) + '/' + std::to_string(state->step));
     // The usual MASTER_ADDR: for scripts that use it as the address of the first node.
     if (plan.local_store) environment.emplace("DDPRUN_MASTER_ADDR", plan.assignment.master_addr);
     if (!plan.channels.empty())
@@ -219,6 +224,28 @@ std::vector<std::string> worker_environment(
     for (const auto& [name, value] : environment)
         lines.push_back(name + '=' + value);
     return lines;
+}
+
+namespace {
+
+/// The variables of `worker_environment` that may differ in another round or for another rank, or
+/// all others.
+std::vector<std::string> part_of_environment(
+    const WorkerSpec& spec, const RoundPlan& plan, int local_rank, bool is_identity) {
+    auto lines = worker_environment(spec, plan, local_rank);
+    const auto names = identity_variables();
+    std::erase_if(lines, [&](const std::string& line) {
+        const auto name = std::find(names.begin(), names.end(), line.substr(0, line.find('=')));
+        return (name != names.end()) != is_identity;
+    });
+    return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> changed_environment(
+    const WorkerSpec& spec, const RoundPlan& plan, int local_rank) {
+    return part_of_environment(spec, plan, local_rank, true);
 }
 
 std::vector<std::string> worker_arguments(
@@ -252,7 +279,7 @@ std::vector<std::string> parked_arguments(
 }
 
 std::vector<std::string> identity_variables() {
-    std::vector<std::string> names{"DDPRUN_CHANNEL", "DDPRUN_MASTER_ADDR"};
+    std::vector<std::string> names{"DDPRUN_CHANNEL", "DDPRUN_MASTER_ADDR", "DDPRUN_STATE_SOURCE"};
     for (const auto& variable : variables)
         if (variable.name != "LOCAL_RANK" && variable.name != "LOCAL_WORLD_SIZE")
             names.emplace_back(variable.name);
@@ -261,13 +288,7 @@ std::vector<std::string> identity_variables() {
 
 std::vector<std::string> parked_environment(
     const WorkerSpec& spec, const RoundPlan& plan, int local_rank) {
-    auto lines = worker_environment(spec, plan, local_rank);
-    const auto identity = identity_variables();
-    std::erase_if(lines, [&](const std::string& line) {
-        return std::find(identity.begin(), identity.end(), line.substr(0, line.find('='))) !=
-               identity.end();
-    });
-    return lines;
+    return part_of_environment(spec, plan, local_rank, false);
 }
 
 const std::string& worker_program(const WorkerSpec& spec, const RoundPlan& plan, int local_rank) {

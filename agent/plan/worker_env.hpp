@@ -113,6 +113,11 @@ struct RoundPlan {
 std::vector<std::string> worker_environment(
     const WorkerSpec& spec, const RoundPlan& plan, int local_rank);
 
+/// The variables of `worker_environment` that a kept worker gets for the round: all that may differ
+/// from its last one.
+std::vector<std::string> changed_environment(
+    const WorkerSpec& spec, const RoundPlan& plan, int local_rank);
+
 /// The local rank that has standard input; none: that rank is on another node.
 std::optional<int> attached_local_rank(const WorkerSpec& spec, const RoundPlan& plan);
 

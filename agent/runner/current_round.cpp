@@ -42,7 +42,7 @@ Result<> CurrentRound::begin(const Agent::SpawnWorkers& order, const Nonce& nonc
         log_folder(config_.output, place),
         latest_link_target(config_.output, place),
         config_.join.settings.grace,
-        calls_.begin_channels(assignment.done_step)};
+        calls_.begin_channels(order)};
     if (!local_store) return local_store.error();
     return {};
 }

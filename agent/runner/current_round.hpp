@@ -25,10 +25,8 @@ class RoundStores;  // round_stores.hpp
 class CurrentRound {
 public:
     struct Calls {
-        /// Returns the address of each worker's page, by local rank. `done_step`: the last step
-        /// that earlier rounds have done.
-        std::function<std::vector<std::string>(std::optional<std::uint64_t> done_step)>
-            begin_channels;
+        /// Returns the address of each worker's page, by local rank.
+        std::function<std::vector<std::string>(const Agent::SpawnWorkers& order)> begin_channels;
         /// Called with the result of reaching a members-only store, never from inside a function of
         /// this class.
         std::function<void(Agent::StoreChecked)> on_store_checked;

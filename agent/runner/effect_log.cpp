@@ -93,7 +93,8 @@ std::string hang_text(const Agent::NoteHang& hang) {
     return text;
 }
 
-void log_round_started(const control::Assignment& assignment, int max_restarts) {
+void log_round_started(const Agent::SpawnWorkers& order, int max_restarts) {
+    const auto& assignment = order.assignment;
     const auto level = assignment.restart_count > 0 ? log::Level::warning : log::Level::info;
     // After a refill of the restart budget the count may exceed the allowed number, and the line
     // leaves that number out.
@@ -107,6 +108,14 @@ void log_round_started(const control::Assignment& assignment, int max_restarts) 
          {"ranks", assignment.world_size},
          {"restart", restart},
          {"first_rank", assignment.rank_base}});
+    if (!assignment.state) return;
+    log::write(
+        level,
+        "round.recovered",
+        {{"round", assignment.round},
+         {"kept", static_cast<int>(order.kept.size())},
+         {"state_of_rank", assignment.state->rank},
+         {"state_step", std::to_string(assignment.state->step)}});
 }
 
 void log_attachment(const Attachment& attachment, Duration grace) {

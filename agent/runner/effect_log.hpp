@@ -18,7 +18,7 @@ void log_effect(const Agent::Effect& effect, const AgentConfig& config);
 std::string hang_text(const Agent::NoteHang& hang);
 
 /// Logs that the round's workers are being started.
-void log_round_started(const control::Assignment& assignment, int max_restarts);
+void log_round_started(const Agent::SpawnWorkers& order, int max_restarts);
 
 /// Logs that a rank of this node has the standard input of `ddprun`. `grace`: the job's grace.
 void log_attachment(const Attachment& attachment, Duration grace);

@@ -65,15 +65,21 @@ WorkerProcesses::~WorkerProcesses() {
     if (no_input_ >= 0) ::close(no_input_);
 }
 
-void WorkerProcesses::spawn(const RoundPlan& plan, std::function<void()> before_first) {
-    processes_.clear();
+void WorkerProcesses::spawn(
+    const RoundPlan& plan, const std::vector<int>& kept, std::function<void()> before_first) {
     processes_.resize(static_cast<std::size_t>(spec_.nproc));
+    std::vector<int> fresh;
+    for (int local_rank = 0; local_rank < spec_.nproc; ++local_rank) {
+        if (std::find(kept.begin(), kept.end(), local_rank) != kept.end()) continue;
+        fresh.push_back(local_rank);
+        processes_[static_cast<std::size_t>(local_rank)] = {};
+    }
     if (parked_) plan_ = plan;
     attached_local_rank_ = attached_local_rank(spec_, plan).value_or(-1);
     RoundOutput outputs(io_, writer_, output_plan_, spec_, plan, on_progress_output_);
     std::vector<SpawnSpec> batch;
-    batch.reserve(processes_.size());
-    for (int local_rank = 0; local_rank < spec_.nproc; ++local_rank) {
+    batch.reserve(fresh.size());
+    for (const int local_rank : fresh) {
         auto& output = processes_[static_cast<std::size_t>(local_rank)].output;
         output = outputs.open(local_rank);
         auto spec = spawn_spec(plan, local_rank);
@@ -82,17 +88,36 @@ void WorkerProcesses::spawn(const RoundPlan& plan, std::function<void()> before_
         if (parked_) spec.parked = parked_->take(local_rank);
         batch.push_back(std::move(spec));
     }
+    for (const int local_rank : kept) {
+        outputs.redirect(local_rank, processes_[static_cast<std::size_t>(local_rank)].output);
+        report_kept(local_rank);
+    }
     spawner_.start(
         std::move(batch),
-        [this](const Spawner::Outcome& outcome) { on_spawned(outcome); },
+        [this, fresh](const Spawner::Outcome& outcome) {
+            on_spawned(fresh.at(static_cast<std::size_t>(outcome.index)), outcome.pid);
+        },
         std::move(before_first));
 }
 
-void WorkerProcesses::refuse(const std::string& reason) {
-    processes_.clear();
+void WorkerProcesses::refuse(const std::vector<int>& kept, const std::string& reason) {
     processes_.resize(static_cast<std::size_t>(spec_.nproc));
-    for (int local_rank = 0; local_rank < spec_.nproc; ++local_rank)
+    for (int local_rank = 0; local_rank < spec_.nproc; ++local_rank) {
+        if (std::find(kept.begin(), kept.end(), local_rank) != kept.end()) {
+            report_kept(local_rank);
+            continue;
+        }
+        processes_[static_cast<std::size_t>(local_rank)] = {};
         on_event_(Agent::WorkerExited{local_rank, WorkerExit{WorkerExit::NotStarted{reason}}});
+    }
+}
+
+/// Its process goes on in the round, unless its end is already on the way to the agent.
+void WorkerProcesses::report_kept(int local_rank) {
+    const auto& child = processes_.at(static_cast<std::size_t>(local_rank)).child;
+    if (!child || child->has_exited()) return;
+    on_event_(Agent::WorkerSpawned{local_rank, child->pid()});
+    on_event_(Agent::WorkerRecoverable{local_rank, true});
 }
 
 SpawnSpec WorkerProcesses::spawn_spec(const RoundPlan& plan, int local_rank) const {
@@ -110,17 +135,16 @@ SpawnSpec WorkerProcesses::spawn_spec(const RoundPlan& plan, int local_rank) con
     return spec;
 }
 
-void WorkerProcesses::on_spawned(const Spawner::Outcome& outcome) {
-    const int local_rank = outcome.index;
+void WorkerProcesses::on_spawned(int local_rank, const Result<pid_t>& spawned) {
     auto& process = processes_.at(static_cast<std::size_t>(local_rank));
     process.output.close_worker_ends();
-    if (!outcome.pid) {
+    if (!spawned) {
         if (parked_) parked_->settle(local_rank, 0, {});
-        log::debug("worker.not_started", {{"reason", outcome.pid.error().describe()}});
+        log::debug("worker.not_started", {{"reason", spawned.error().describe()}});
         return on_event_(
-            Agent::WorkerExited{local_rank, exit_of_unstarted(outcome.pid.error(), spec_.program)});
+            Agent::WorkerExited{local_rank, exit_of_unstarted(spawned.error(), spec_.program)});
     }
-    const pid_t pid = *outcome.pid;
+    const pid_t pid = *spawned;
     auto child = take_child(local_rank, pid);
     if (!child) {
         // The end of this process could not be detected: a missing worker is better than an

@@ -44,12 +44,14 @@ public:
     WorkerProcesses(const WorkerProcesses&) = delete;
     WorkerProcesses& operator=(const WorkerProcesses&) = delete;
 
-    /// Starts every worker of a round. Requires: no process of the previous round is left.
-    /// `before_first`: see Spawner::start.
-    void spawn(const RoundPlan& plan, std::function<void()> before_first);
-    /// Called in place of `spawn`: reports for each worker that it cannot be started, for this
-    /// reason.
-    void refuse(const std::string& reason);
+    /// Starts every worker of a round but the kept ones, whose output goes to its place in this
+    /// round from now on. Requires: no other process of the previous round is left. `before_first`:
+    /// see Spawner::start.
+    void spawn(
+        const RoundPlan& plan, const std::vector<int>& kept, std::function<void()> before_first);
+    /// Called in place of `spawn`: reports for each worker that is not kept that it cannot be
+    /// started, for this reason.
+    void refuse(const std::vector<int>& kept, const std::string& reason);
     void cancel_spawns() { spawner_.cancel(); }
 
     void signal_leader(int local_rank, int signal);
@@ -93,7 +95,8 @@ private:
     };
 
     SpawnSpec spawn_spec(const RoundPlan& plan, int local_rank) const;
-    void on_spawned(const Spawner::Outcome& outcome);
+    void on_spawned(int local_rank, const Result<pid_t>& spawned);
+    void report_kept(int local_rank);
     Result<Child> take_child(int local_rank, pid_t pid);
     void on_exited(int local_rank, WorkerExit exit);
     /// The children that are waited for by pid: `reaper_` must not reap them.

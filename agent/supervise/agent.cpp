@@ -70,8 +70,9 @@ void dispatch(AgentStep& step, Agent::Event event) {
             [&](Interface::Began) { begin(step); },
             [&](const Interface::StoreOpened& opened) {
                 agent.stores.on_opened(opened.port);
-                if (agent.phase == AgentPhase::joining && agent.round)
-                    agent.round->reached.is_ready = true;
+                const bool is_free =
+                    agent.phase == AgentPhase::joining || agent.phase == AgentPhase::holding;
+                if (is_free && agent.round) agent.round->reached.is_ready = true;
             },
             [&](Interface::StoreFailed& failed) {
                 agent.stores.on_open_failed();
@@ -91,6 +92,13 @@ void dispatch(AgentStep& step, Agent::Event event) {
                 notify_group(step, WorkerGroup::Spawned{spawned.local_rank, spawned.pid});
             },
             [&](Interface::WorkerExited& exited) { on_worker_exited(step, std::move(exited)); },
+            [&](const Interface::WorkerRecoverable& recoverable) {
+                if (agent.group() != nullptr) notify_group(step, recoverable);
+            },
+            [&](const Interface::WorkerHeld& held) {
+                if (agent.is_current(held.round) && agent.group() != nullptr)
+                    notify_group(step, WorkerGroup::Held{held.worker});
+            },
             [&](Interface::FailureExplained& explained) {
                 if (agent.round) notify_failures(step, std::move(explained));
             },
@@ -154,6 +162,9 @@ void check(const AgentData& agent) {
             agent.has_workers(),
         "a running node has workers");
     require(agent.phase != AgentPhase::joining || !agent.has_workers(), "a joining node has none");
+    require(
+        (agent.phase == AgentPhase::holding) == (agent.has_workers() && agent.group()->is_held()),
+        "a node holds its workers when they are held");
 }
 
 }  // namespace

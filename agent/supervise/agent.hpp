@@ -31,6 +31,10 @@ namespace ddprun::agent {
 ///   starting, running, succeeded
 ///      --Stop, Lost, Signalled-->      stopping    the group's signals
 ///   stopping  --group ended-->         joining     Send Ready with a fresh store
+///   stopping  --group held-->          holding     Send Ready, with the held workers
+///   holding   --Assignment-->          starting    SpawnWorkers: held ones are kept
+///   holding   --Stop, Signalled,
+///      fence-->                        stopping    the group's signals
 ///   any       --JobResult, Ending-->   stopping, and without workers done: Finish
 ///
 /// The data is in agent_data.hpp. Each part there decides about one topic: `ServerLink` about the

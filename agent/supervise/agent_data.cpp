@@ -28,6 +28,11 @@ AgentData::AgentData(
           random),
       fence(needs_lease(config), node.nonce) {}
 
+std::vector<control::KeptWorker> AgentData::kept() const {
+    if (phase != AgentPhase::holding) return {};
+    return group()->kept();
+}
+
 /// A failure that is still being explained must be reported before the node is ready.
 bool AgentData::is_ready() const {
     return round->reached.is_ready && !round->failures.is_open() && !checking;

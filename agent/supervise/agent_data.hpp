@@ -26,7 +26,15 @@
 /// `agent_*` files here, one per topic.
 namespace ddprun::agent {
 
-enum class AgentPhase : std::uint8_t { joining, starting, running, succeeded, stopping, done };
+enum class AgentPhase : std::uint8_t {
+    joining,
+    starting,
+    running,
+    succeeded,
+    stopping,
+    holding,
+    done
+};
 
 /// The decided end, which no later command takes back. A node that leaves alone can still be
 /// ordered to end the job.
@@ -89,6 +97,8 @@ struct AgentData {
     const WorkerGroup* group() const { return round && round->group ? &*round->group : nullptr; }
     bool has_workers() const { return group() != nullptr && !group()->is_over(); }
     bool is_current(int number) const { return round && round->assignment.round == number; }
+    /// The workers that are held for the next round.
+    std::vector<control::KeptWorker> kept() const;
     /// This node's part of its round is over. Requires: round.
     bool is_ready() const;
     bool has_result() const;

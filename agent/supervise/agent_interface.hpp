@@ -60,6 +60,13 @@ struct AgentInterface {
         int local_rank;
         WorkerExit exit;
     };
+    /// On its channel a worker has asked to be held instead of stopped, or the channel is closed.
+    using WorkerRecoverable = WorkerGroup::Recoverable;
+    /// Answer to HoldWorker: the worker waits for the next round.
+    struct WorkerHeld {
+        int round;
+        control::KeptWorker worker;
+    };
     using FailureExplained = FailureReport::FailureExplained;
     struct LeftoversCounted {
         int count;
@@ -165,6 +172,8 @@ struct AgentInterface {
         Received,
         WorkerSpawned,
         WorkerExited,
+        WorkerRecoverable,
+        WorkerHeld,
         FailureExplained,
         LeftoversCounted,
         StoreChecked,
@@ -201,12 +210,15 @@ struct AgentInterface {
     using Connect = ServerLink::Connect;
     using Send = ServerLink::Send;
     using CloseLink = ServerLink::CloseLink;
-    /// Spawns every worker of this node, in order of local rank.
+    /// Spawns every worker of this node, in order of local rank. Those that are kept get the
+    /// round's environment on their channel instead.
     struct SpawnWorkers {
         control::Assignment assignment;
         std::string incarnation;
         /// The numeric address at which the other nodes reach this node.
         std::string node_addr;
+        /// The local ranks of the workers that are kept.
+        std::vector<int> kept = {};
         bool operator==(const SpawnWorkers&) const = default;
     };
     /// Makes one connection to the round's store, within limits::store_reachability_timeout.
@@ -245,6 +257,8 @@ struct AgentInterface {
     /// explained.
     struct CleanUpRound {
         int round;
+        /// Workers are held, or are still ending: their processes and channels stay.
+        bool keeps_workers = false;
         bool operator==(const CleanUpRound&) const = default;
     };
     /// Sends this answer and then closes the connection; empty: closes it at once.
@@ -413,7 +427,8 @@ struct AgentInterface {
         WorkerGroup::CancelSpawns,
         WorkerGroup::CountLeftovers,
         WorkerGroup::SignalLeftovers,
-        WorkerGroup::KillLeftovers>;
+        WorkerGroup::KillLeftovers,
+        WorkerGroup::HoldWorker>;
 };
 
 /// "failure"

@@ -45,7 +45,10 @@ void on_assignment(AgentStep& step, control::Assignment next) {
     // After a resume the server repeats the assignment that is in force.
     if (agent.round && next == agent.round->assignment) return;
     const bool is_old = agent.round && next.round <= agent.round->assignment.round;
-    const bool is_free = !is_old && !agent.has_workers() && agent.link.is_admitted();
+    const bool has_free_place =
+        !agent.has_workers() ||
+        (agent.phase == AgentPhase::holding && (next.state || agent.group()->kept().empty()));
+    const bool is_free = !is_old && has_free_place && agent.link.is_admitted();
     // The server began this round before it received the request to end the job, and waits for
     // every node to stop.
     if (is_free && agent.leaving && agent.leaving->has_interrupted_server && !agent.has_result())
@@ -85,7 +88,11 @@ bool is_noted(const AgentData& agent, const control::Stop& stop) {
 void on_stop(AgentStep& step, const control::Stop& stop) {
     auto& agent = step.agent;
     const auto grace = std::min(stop.grace, grace_left(agent, step.now));
-    if (agent.is_current(stop.round)) {
+    // A later round may have begun and ended while this node holds its workers of the one before.
+    const bool is_meant =
+        agent.is_current(stop.round) ||
+        (agent.phase == AgentPhase::holding && stop.round >= agent.round->assignment.round);
+    if (is_meant) {
         const auto& worker = stop.root_cause.worker;
         notify_failures(step, FailureReport::StopReceived{worker && worker->is_secondary});
         agent.round->stop_reason = stop.reason;
@@ -93,13 +100,15 @@ void on_stop(AgentStep& step, const control::Stop& stop) {
         const bool ends_job = stop.root_cause.kind == control::Cause::Kind::cancelled;
         if (ends_job && !is_ending_as_saved(agent)) agent.preemption.notice.reset();
     }
-    if (!agent.is_current(stop.round) || !agent.has_workers())
+    if (!is_meant || !agent.has_workers())
         return step.note_stale("stop of round " + std::to_string(stop.round));
     if (!is_noted(agent, stop)) step.emit(AgentInterface::NoteStopping{stop.round, stop.reason});
-    if (stop.how == SIGKILL)
-        kill_workers(step);
+    if (stop.how == SIGKILL) return kill_workers(step);
+    const WorkerGroup::StopRequested request{stop.how, grace, signal_after(agent, stop.root_cause)};
+    if (stop.keeps)
+        stop_or_hold_workers(step, request);
     else
-        stop_workers(step, {stop.how, grace, signal_after(agent, stop.root_cause)});
+        stop_workers(step, request);
 }
 
 void on_result(AgentStep& step, control::JobResult result) {

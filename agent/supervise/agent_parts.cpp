@@ -80,6 +80,7 @@ void notify_group(AgentStep& step, WorkerGroup::Event event) {
                         std::move(stuck.local_ranks), stuck.leftover_count});
                     if (agent.ending || agent.leaving) finish_node(step);
                 },
+                [&](WorkerGroup::HeldAll) { hold_workers(step); },
                 [&](WorkerGroup::Ended) { after_group(step); },
                 [&](auto& order) { step.emit(std::move(order)); },
             },
@@ -96,7 +97,7 @@ void notify_failures(AgentStep& step, FailureReport::Event event) {
         std::visit(
             Overloaded{
                 [&](FailureReport::StopWorkers) {
-                    stop_workers(step, {SIGTERM, agent.config.join.settings.grace});
+                    stop_or_hold_workers(step, {SIGTERM, agent.config.join.settings.grace});
                 },
                 [&](FailureReport::FailureFound) { agent.round->is_failure_reported = false; },
                 [&](auto& order) { step.emit(std::move(order)); },

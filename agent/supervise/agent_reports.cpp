@@ -66,6 +66,10 @@ control::Resume resume_message(const AgentData& agent, Instant now) {
     }
     if (agent.link.version() >= control::resize_since) resume.resized = agent.resized;
     if (agent.link.version() >= control::drained_since) resume.drained = agent.drained;
+    if (agent.link.version() >= control::recovery_since) {
+        resume.kept = agent.kept();
+        resume.is_recoverable = agent.group() != nullptr && agent.group()->has_recoverable();
+    }
     if (agent.round) {
         const auto& failures = agent.round->failures;
         resume.assignment = agent.round->assignment;
@@ -80,6 +84,7 @@ control::Resume resume_message(const AgentData& agent, Instant now) {
     }
     switch (agent.phase) {
         case AgentPhase::joining:
+        case AgentPhase::holding:
             resume.state = !agent.round || agent.is_ready() ? control::NodeState::ready
                                                             : control::NodeState::stopping;
             break;
@@ -111,6 +116,7 @@ void greet(AgentStep& step) {
     if (!agent.round) return;
     agent.round->reported = agent.round->reached;
     agent.round->reported.is_ready = agent.is_ready();
+    agent.round->reported_kept = agent.kept();
     agent.round->is_failure_reported = agent.round->failures.is_reportable();
     agent.round->progress.reported.clear();
     agent.round->save.reported.reset();
@@ -131,6 +137,15 @@ void report_progress(AgentStep& step) {
         control::NodeProgress{round, progress.known, step.now - progress.changed_at}});
 }
 
+void send_started(AgentStep& step) {
+    auto& agent = step.agent;
+    control::Started started{agent.round->assignment.round, agent.fence.reported_reach()};
+    started.is_recoverable = agent.link.version() >= control::recovery_since &&
+                             agent.group() != nullptr && agent.group()->has_recoverable();
+    agent.round->is_recoverable_reported = started.is_recoverable;
+    step.send(started);
+}
+
 /// Sent once it is known which neighbours can be reached, or earlier if a later state must be
 /// reported.
 void report_started(AgentStep& step) {
@@ -142,7 +157,16 @@ void report_started(AgentStep& step) {
     agent.fence.report_reach();
     // After this report the server may judge earlier, so the keeper gets the earlier fence first.
     if (agent.fence.is_judged_early()) update_keeper(step);
-    step.send(control::Started{agent.round->assignment.round, agent.fence.reported_reach()});
+    send_started(step);
+}
+
+/// The first worker that can be held is reported; it is too late when the workers are being
+/// stopped.
+void report_recoverable(AgentStep& step) {
+    auto& agent = step.agent;
+    const bool is_news = agent.phase == AgentPhase::running && agent.round->reported.has_started &&
+                         !agent.round->is_recoverable_reported && agent.group()->has_recoverable();
+    if (is_news && agent.link.version() >= control::recovery_since) send_started(step);
 }
 
 }  // namespace
@@ -161,6 +185,7 @@ void report_to_server(AgentStep& step) {
     const auto& assignment = agent.round->assignment;
     auto& reported = agent.round->reported;
     if (agent.round->reached.has_started && !reported.has_started) report_started(step);
+    report_recoverable(step);
     // This report makes the server stop the other nodes.
     if (failures.is_reportable() && !agent.round->is_failure_reported) {
         agent.round->is_failure_reported = true;
@@ -176,11 +201,14 @@ void report_to_server(AgentStep& step) {
     }
     // Ready ends this node's part of the round: a failure that is still being explained is sent
     // first.
-    if (agent.is_ready() && !reported.is_ready) {
+    auto kept = agent.kept();
+    if (agent.is_ready() && (!reported.is_ready || kept != agent.round->reported_kept)) {
         reported.is_ready = true;
+        agent.round->reported_kept = kept;
         // A node that leaves offers no store, but the field requires a port.
         const auto port = agent.stores.fresh().value_or(assignment.master_port);
-        step.send(control::Ready{assignment.round, port, agent.config.worker.nproc});
+        step.send(
+            control::Ready{assignment.round, port, agent.config.worker.nproc, std::move(kept)});
     }
 }
 

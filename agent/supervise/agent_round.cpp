@@ -11,12 +11,14 @@
 #include "rendezvous/base/ids.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/control/versions.hpp"
 
 #include <chrono>
 #include <csignal>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace ddprun::agent {
 namespace {
@@ -69,10 +71,32 @@ void rejoin(AgentStep& step) {
         notify_link(step, ServerLink::ConnectRequested{});
 }
 
+/// The held workers are being stopped: this node is ready again when they are gone.
+void end_hold(AgentStep& step) {
+    auto& agent = step.agent;
+    if (agent.phase != AgentPhase::holding) return;
+    agent.round->reached.is_ready = false;
+    agent.round->reported.is_ready = false;
+}
+
+/// A health check runs while there is no worker, so a node that has to make one holds none.
+bool may_hold_workers(const AgentData& agent) {
+    const auto& failures = agent.round->failures;
+    const bool will_be_checked =
+        !agent.config.health_check.empty() && (failures.has_failure() || failures.is_open());
+    return agent.config.join.settings.recovery == control::Recovery::automatic &&
+           agent.link.version() >= control::recovery_since && !agent.leaving && !agent.ending &&
+           !will_be_checked;
+}
+
 }  // namespace
 
 void begin_round(AgentStep& step, control::Assignment next) {
     auto& agent = step.agent;
+    std::vector<int> kept;
+    if (agent.phase == AgentPhase::holding)
+        for (const auto& worker : agent.group()->kept())
+            kept.push_back(worker.local_rank);
     leave_round(step);
     agent.stores.begin_round(next.group_rank == 0, agent.config.shares_store, step.out);
     const auto& incarnation = agent.link.membership()->welcome.incarnation;
@@ -83,8 +107,8 @@ void begin_round(AgentStep& step, control::Assignment next) {
     agent.standby_reason.clear();
     notify_link(step, ServerLink::WorkersStarted{});
     const auto& assignment = agent.round->assignment;
-    step.emit(
-        AgentInterface::SpawnWorkers{assignment, incarnation, node_addr(agent.config, agent.link)});
+    step.emit(AgentInterface::SpawnWorkers{
+        assignment, incarnation, node_addr(agent.config, agent.link), std::move(kept)});
     if (agent.config.shares_store)
         step.emit(AgentInterface::CheckStore{
             assignment.round, {assignment.master_addr, assignment.master_port}});
@@ -120,6 +144,8 @@ void on_worker_exited(AgentStep& step, AgentInterface::WorkerExited exited) {
 void stop_workers(AgentStep& step, const WorkerGroup::StopRequested& request) {
     auto& agent = step.agent;
     if (!agent.has_workers()) return after_group(step);
+    if (agent.phase == AgentPhase::holding && request.hold_for) return;
+    end_hold(step);
     withdraw_proposal(step);
     notify_failures(step, FailureReport::StopBegan{request.signal});
     agent.phase = AgentPhase::stopping;
@@ -129,9 +155,28 @@ void stop_workers(AgentStep& step, const WorkerGroup::StopRequested& request) {
     notify_group(step, request);
 }
 
+void stop_or_hold_workers(AgentStep& step, WorkerGroup::StopRequested request) {
+    auto& agent = step.agent;
+    if (agent.has_workers() && may_hold_workers(agent))
+        request.hold_for = agent.config.join.settings.time_to_hold();
+    stop_workers(step, request);
+}
+
+void hold_workers(AgentStep& step) {
+    auto& agent = step.agent;
+    if (agent.phase == AgentPhase::holding) return;
+    agent.phase = AgentPhase::holding;
+    agent.round->needs_clean_up = true;
+    clean_up_explained(step);
+    if (agent.fence.has_lease()) agent.round->note_at = step.now + next_round_note_after;
+    if (agent.stores.fresh()) agent.round->reached.is_ready = true;
+    agent.stores.open(step.out);
+}
+
 void kill_workers(AgentStep& step) {
     auto& agent = step.agent;
     if (!agent.has_workers()) return after_group(step);
+    end_hold(step);
     notify_failures(step, FailureReport::StopBegan{SIGKILL});
     agent.phase = AgentPhase::stopping;
     notify_group(step, WorkerGroup::KillRequested{});
@@ -174,7 +219,7 @@ void clean_up_round(AgentStep& step) {
     auto& agent = step.agent;
     if (!agent.round || !agent.round->needs_clean_up) return;
     agent.round->needs_clean_up = false;
-    step.emit(AgentInterface::CleanUpRound{agent.round->assignment.round});
+    step.emit(AgentInterface::CleanUpRound{agent.round->assignment.round, agent.has_workers()});
 }
 
 /// Called when the workers have ended and no new round has begun for a while. Without this note the
@@ -183,7 +228,8 @@ void note_next_round(AgentStep& step) {
     auto& agent = step.agent;
     agent.round->note_at.reset();
     // Without a connection, other lines describe the wait.
-    if (!agent.link.is_admitted() || agent.phase != AgentPhase::joining) return;
+    const bool waits = agent.phase == AgentPhase::joining || agent.phase == AgentPhase::holding;
+    if (!agent.link.is_admitted() || !waits) return;
     const auto& why = agent.round->stop_reason;
     const auto& settings = agent.config.join.settings;
     step.emit(AgentInterface::NoteStandby{

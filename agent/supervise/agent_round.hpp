@@ -15,6 +15,10 @@ void on_worker_exited(AgentStep& step, AgentInterface::WorkerExited exited);
 /// Workers that are being stopped already may get a shorter grace, or their signal earlier.
 void stop_workers(AgentStep& step, const WorkerGroup::StopRequested& request);
 void kill_workers(AgentStep& step);
+/// Another round may follow: workers that can be held are held, the others are stopped.
+void stop_or_hold_workers(AgentStep& step, WorkerGroup::StopRequested request);
+/// Call when every worker is gone or held.
+void hold_workers(AgentStep& step);
 /// Call when the last process has ended. Decides the next step, in this one place, from all reasons
 /// for the stop: an ending, a signal, a lost membership.
 void after_group(AgentStep& step);

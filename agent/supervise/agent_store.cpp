@@ -36,7 +36,8 @@ void on_store_waited(AgentStep& step, AgentInterface::StoreWaited waited) {
 void find_store_clients(AgentStep& step, int round) {
     auto& agent = step.agent;
     // The search would show nothing about workers that are being stopped.
-    if (!agent.is_current(round) || !agent.has_workers() || agent.phase == AgentPhase::stopping)
+    if (!agent.is_current(round) || !agent.has_workers() || agent.phase == AgentPhase::stopping ||
+        agent.phase == AgentPhase::holding)
         return step.note_stale("question about round " + std::to_string(round));
     const auto& workers = *agent.group();
     step.emit(AgentInterface::FindStoreClients{

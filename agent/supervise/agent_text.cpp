@@ -48,6 +48,12 @@ std::string ranks_text(const std::vector<RankSave>& ranks) {
     return text;
 }
 
+/// "step=12 clean"
+std::string kept_text(const control::KeptWorker& worker) {
+    return "step=" + (worker.committed ? std::to_string(*worker.committed) : "none") +
+           (worker.is_clean ? " clean" : " dirty");
+}
+
 std::string_view answer_name(Agent::HealthChecked::Answer answer) {
     using Answer = Agent::HealthChecked::Answer;
     switch (answer) {
@@ -94,6 +100,11 @@ std::string describe(const Agent::Event& event) {
             },
             [](const A::WorkerExited& e) {
                 return "worker exited " + worker_text(e.local_rank) + ": " + e.exit.describe();
+            },
+            [](const A::WorkerRecoverable& e) { return describe(WorkerGroup::Event{e}); },
+            [](const A::WorkerHeld& e) {
+                return "worker held " + round_text(e.round) + ' ' +
+                       worker_text(e.worker.local_rank) + ' ' + kept_text(e.worker);
             },
             [](const A::FailureExplained& e) { return describe(FailureReport::Event{e}); },
             [](const A::LeftoversCounted& e) {
@@ -179,7 +190,8 @@ std::string describe(const Agent::Effect& effect) {
                 return "spawn workers " + round_text(e.assignment.round) +
                        " first_rank=" + std::to_string(e.assignment.rank_base) +
                        " world_size=" + std::to_string(e.assignment.world_size) +
-                       " node_addr=" + e.node_addr;
+                       " node_addr=" + e.node_addr +
+                       (e.kept.empty() ? "" : " kept=" + std::to_string(e.kept.size()));
             },
             [](const A::CheckStore& e) {
                 return "check store " + round_text(e.round) + ' ' + e.store.to_string();
@@ -192,7 +204,10 @@ std::string describe(const Agent::Effect& effect) {
             [](const A::CheckHealth& e) {
                 return "check health reason=" + std::string{name_of(e.reason)};
             },
-            [](const A::CleanUpRound& e) { return "clean up " + round_text(e.round); },
+            [](const A::CleanUpRound& e) {
+                return "clean up " + round_text(e.round) +
+                       (e.keeps_workers ? ", but the workers" : "");
+            },
             [](const Neighbours::Ask& e) {
                 return "ask " + e.to.to_string() + " ask=" + std::to_string(e.id) + ' ' +
                        trimmed_line(encode(e.probe));
@@ -262,6 +277,7 @@ std::string_view name_of(Agent::Phase phase) {
         case Agent::Phase::running: return "running";
         case Agent::Phase::succeeded: return "succeeded";
         case Agent::Phase::stopping: return "stopping";
+        case Agent::Phase::holding: return "holding";
         case Agent::Phase::done: return "done";
     }
     return "?";

@@ -41,6 +41,10 @@ struct NodeRound {
     Progress reached = {};
     Progress reported = {};
     bool is_failure_reported = false;
+    /// The last `started` said that workers can be held.
+    bool is_recoverable_reported = false;
+    /// The held workers of the last `ready`.
+    std::vector<control::KeptWorker> reported_kept = {};
     WorkerProgress progress = {};
     /// Set while the workers are watched for hangs.
     std::optional<health::NodeWatch> watch = std::nullopt;

@@ -46,24 +46,52 @@ void WorkerGroup::handle(Event event, Instant now, std::vector<Effect>& out) {
             },
             [&](const LeftoversCounted& counted) { on_counted(counted.count, now, out); },
             [&](const StopRequested& request) {
+                if (state_ == State::ended || (state_ == State::held && request.hold_for)) return;
+                stop(request, now, out);
+                if (is_settled() && !count_at_) count(now, out);
+            },
+            [&](const Recoverable& recoverable) {
                 if (state_ == State::ended) return;
-                const auto kill_at = now + request.grace;
-                begin_stopping(kill_at, out);
-                if (!stuck_at_) signal_for_leftovers_ = request.signal;
-                std::optional<Instant> signal_at;
-                if (request.signal_after) signal_at = now + *request.signal_after;
-                notify_all(Worker::StopRequested{request.signal, *kill_at_, signal_at}, now, out);
-                if (gone_count_ == size() && !count_at_) count(now, out);
+                notify(
+                    recoverable.local_rank,
+                    Worker::Recoverable{recoverable.is_recoverable},
+                    now,
+                    out);
+            },
+            [&](const Held& held) {
+                const int rank = held.worker.local_rank;
+                if (state_ != State::stopping) return;
+                notify(rank, Worker::Held{}, now, out);
+                if (!worker(rank).is_held()) return;
+                held_[rank] = held.worker;
+                if (is_settled() && !count_at_) count(now, out);
             },
             [&](KillRequested) {
                 if (state_ == State::ended) return;
                 begin_stopping(now, out);
-                on_deadline(now, out);
+                // Killed before: the time in which that has to help goes on.
+                if (stuck_at_) return on_deadline(now, out);
+                kill_all(now, out);
             },
             [&](DeadlinePassed) { on_deadline(now, out); },
         },
         event);
     check();
+}
+
+void WorkerGroup::stop(const StopRequested& request, Instant now, std::vector<Effect>& out) {
+    hold_for_ = has_recoverable() ? request.hold_for.value_or(Duration{}) : Duration{};
+    begin_stopping(now + hold_for_ + request.grace, out);
+    if (!stuck_at_) signal_for_leftovers_ = request.signal;
+    std::optional<Instant> signal_at;
+    if (request.signal_after) signal_at = now + *request.signal_after;
+    if (request.hold_for)
+        notify_all(
+            Worker::HoldRequested{now + hold_for_, request.signal, request.grace, signal_at},
+            now,
+            out);
+    else
+        notify_all(Worker::StopRequested{request.signal, *kill_at_, signal_at}, now, out);
 }
 
 void WorkerGroup::begin_stopping(Instant kill_at, std::vector<Effect>& out) {
@@ -75,8 +103,13 @@ void WorkerGroup::begin_stopping(Instant kill_at, std::vector<Effect>& out) {
 
 void WorkerGroup::after_exit(int local_rank, Instant now, std::vector<Effect>& out) {
     const auto is_success = [](const Worker& worker) { return worker.exit()->is_success(); };
+    if (state_ == State::held) {
+        out.push_back(KillLeftovers{});
+        out.push_back(HeldAll{});
+        return;
+    }
     if (state_ == State::stopping) {
-        if (gone_count_ == size()) count(now, out);
+        if (is_settled()) count(now, out);
         return;
     }
     if (!is_success(worker(local_rank))) {
@@ -98,7 +131,7 @@ void WorkerGroup::count(Instant now, std::vector<Effect>& out) {
 void WorkerGroup::on_counted(int count, Instant now, std::vector<Effect>& out) {
     leftover_count_ = count;
     // The count is of no use in another state, or while a leader still lives.
-    if (state_ != State::stopping || gone_count_ < size()) return;
+    if (state_ != State::stopping || !is_settled()) return;
     if (count > 0) {
         if (!signal_for_leftovers_) return;
         out.push_back(SignalLeftovers{*signal_for_leftovers_});
@@ -106,27 +139,40 @@ void WorkerGroup::on_counted(int count, Instant now, std::vector<Effect>& out) {
         signal_for_leftovers_.reset();
         return;
     }
-    state_ = State::ended;
     signal_for_leftovers_.reset();
     terminate_at_.reset();
     kill_at_.reset();
     count_at_.reset();
+    count_pause_ = Duration{};
     stuck_at_.reset();
-    out.push_back(Ended{});
+    state_ = held_.empty() ? State::ended : State::held;
+    if (state_ == State::held)
+        out.push_back(HeldAll{});
+    else
+        out.push_back(Ended{});
+}
+
+void WorkerGroup::kill_all(Instant now, std::vector<Effect>& out) {
+    kill_at_.reset();
+    stuck_at_ = now + limits::kill_descendants_timeout;
+    signal_for_leftovers_.reset();
+    terminate_at_.reset();
+    notify_all(Worker::KillRequested{}, now, out);
+    if (gone_count_ < size()) return;
+    out.push_back(KillLeftovers{});
+    count(now, out);
 }
 
 void WorkerGroup::on_deadline(Instant now, std::vector<Effect>& out) {
     if (kill_at_ && now >= *kill_at_) {
+        if (held_.empty()) return kill_all(now, out);
+        // What is held stays; any other worker that lives is killed at its own time.
         kill_at_.reset();
-        stuck_at_ = now + limits::kill_descendants_timeout;
-        signal_for_leftovers_.reset();
-        terminate_at_.reset();
-        notify_all(Worker::KillRequested{}, now, out);
-        if (gone_count_ == size()) {
+        if (is_settled()) {
+            stuck_at_ = now + limits::kill_descendants_timeout;
             out.push_back(KillLeftovers{});
-            count(now, out);
+            return count(now, out);
         }
-        return;
     }
     notify_all(Worker::DeadlinePassed{}, now, out);
     if (stuck_at_ && now >= *stuck_at_) {
@@ -158,13 +204,30 @@ void WorkerGroup::notify(
                     out.push_back(SignalSession{local_rank, e.signal});
                 },
                 [&](Worker::KillSession) { out.push_back(KillSession{local_rank}); },
+                [&](Worker::Hold) {
+                    out.push_back(HoldWorker{local_rank, hold_for_});
+                },
             },
             effect);
+    if (!worker(local_rank).is_held()) held_.erase(local_rank);
 }
 
 void WorkerGroup::notify_all(const Worker::Event& event, Instant now, std::vector<Effect>& out) {
     for (int local_rank = 0; local_rank < size(); ++local_rank)
         notify(local_rank, event, now, out);
+}
+
+bool WorkerGroup::has_recoverable() const {
+    return std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
+        return worker.can_be_held();
+    });
+}
+
+std::vector<control::KeptWorker> WorkerGroup::kept() const {
+    std::vector<control::KeptWorker> workers;
+    for (const auto& [local_rank, worker] : held_)
+        workers.push_back(worker);
+    return workers;
 }
 
 std::vector<int> WorkerGroup::pids() const {
@@ -199,7 +262,10 @@ std::optional<Instant> WorkerGroup::next_deadline() const {
 void WorkerGroup::check() const {
     require(gone_count_ <= size(), "no more workers go than there are");
     require(state_ != State::ended || gone_count_ == size(), "a group ends after its last worker");
-    require(state_ != State::ended || !next_deadline(), "an ended group waits for nothing");
+    require(state_ != State::held || is_settled(), "a held group has no running worker");
+    require(
+        (state_ != State::ended && state_ != State::held) || !next_deadline(),
+        "a group that has ended, or is held, waits for nothing");
 }
 
 std::string describe(const WorkerGroup::Event& event) {
@@ -219,8 +285,14 @@ std::string describe(const WorkerGroup::Event& event) {
             },
             [](const WorkerGroup::StopRequested& e) {
                 return "stop requested with " + signal_name(e.signal) +
-                       (e.signal_after ? "" : ", which they have");
+                       (e.signal_after ? "" : ", which they have") +
+                       (e.hold_for ? ", or a hold" : "");
             },
+            [&](const WorkerGroup::Recoverable& e) {
+                return with_rank(
+                    e.is_recoverable ? "recoverable" : "no longer recoverable", e.local_rank);
+            },
+            [&](const WorkerGroup::Held& e) { return with_rank("held", e.worker.local_rank); },
             [](WorkerGroup::KillRequested) { return std::string{"kill requested"}; },
             [](WorkerGroup::DeadlinePassed) { return std::string{"deadline passed"}; },
         },
@@ -248,6 +320,7 @@ std::string describe(const WorkerGroup::Effect& effect) {
                 return "signal leftovers " + signal_name(e.signal);
             },
             [](WorkerGroup::KillLeftovers) { return std::string{"kill leftovers"}; },
+            [&](const WorkerGroup::HoldWorker& e) { return with_rank("hold", e.local_rank); },
             [](WorkerGroup::Started) { return std::string{"started"}; },
             [&](const WorkerGroup::Failed& e) { return with_rank("failed", e.local_rank); },
             [](WorkerGroup::Succeeded) { return std::string{"succeeded"}; },
@@ -255,6 +328,7 @@ std::string describe(const WorkerGroup::Effect& effect) {
                 return "found stuck: " + std::to_string(e.local_ranks.size()) + " workers, " +
                        std::to_string(e.leftover_count) + " others";
             },
+            [](WorkerGroup::HeldAll) { return std::string{"held all"}; },
             [](WorkerGroup::Ended) { return std::string{"ended"}; },
         },
         effect);
@@ -266,6 +340,7 @@ std::string_view name_of(WorkerGroup::State state) {
         case WorkerGroup::State::running: return "running";
         case WorkerGroup::State::succeeded: return "succeeded";
         case WorkerGroup::State::stopping: return "stopping";
+        case WorkerGroup::State::held: return "held";
         case WorkerGroup::State::ended: return "ended";
     }
     return "?";

@@ -80,7 +80,7 @@ static int init_comm(const ddprun_world* world, ncclComm_t* comm) {
 }
 
 int main(int count, char** arguments) {
-    ddprun_world world;
+    ddprun_world world = {.size = sizeof world};
     ncclComm_t comm = NULL;
     cudaStream_t stream;
     cudaError_t failed;

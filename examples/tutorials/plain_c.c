@@ -14,11 +14,10 @@ static int fail(const char* what) {
 }
 
 int main(void) {
-    ddprun_world world;
+    ddprun_world world = {.size = sizeof world};
     ddprun_group* group = NULL;
     if (ddprun_init(NULL, &world) != DDPRUN_OK) return fail("init");
-    if (ddprun_group_create(&world, NULL, DDPRUN_AUTOMATIC, 0, &group) != DDPRUN_OK)
-        return fail("group");
+    if (ddprun_group_create(&world, NULL, NULL, &group) != DDPRUN_OK) return fail("group");
 
     /* One flat array of gradients, as a program without a framework has it. */
     float gradients[1000];

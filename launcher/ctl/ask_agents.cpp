@@ -5,6 +5,7 @@
 #include "rendezvous/base/descriptor.hpp"
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/percent.hpp"
 #include "rendezvous/base/printable.hpp"
 #include "rendezvous/client/blocking_socket.hpp"
 #include "rendezvous/client/client_error.hpp"
@@ -135,19 +136,9 @@ void finish(std::vector<Call>& calls, Duration timeout) {
         if (call.is_open()) call.end("no answer");
 }
 
-std::string percent_encoded(const std::string& text) {
-    constexpr std::string_view digits = "0123456789ABCDEF";
-    std::string result;
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                              (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
-        if (is_plain)
-            result += c;
-        else
-            result.append(1, '%').append(1, digits[byte >> 4U]).append(1, digits[byte & 15U]);
-    }
-    return result;
+bool is_plain_in_query(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.' || c == '_';
 }
 
 /// Connects to the first address that accepts.
@@ -259,8 +250,8 @@ std::vector<AgentAnswer> command_agents(
 JobPage fetch_job_page(const control::NodeView& view) {
     const auto server = parse_endpoint(view.endpoint, 0);
     if (!server || server->port == 0) return {{}, "this node has reached no server yet"};
-    const auto answer =
-        http_get(*server, "/status?job=" + percent_encoded(view.run_id), view.page_token);
+    const auto answer = http_get(
+        *server, "/status?job=" + percent_encoded(view.run_id, is_plain_in_query), view.page_token);
     if (!answer) return {{}, answer.error().describe()};
     const auto end_of_head = answer->find("\r\n\r\n");
     const auto first_line = answer->substr(0, answer->find("\r\n"));

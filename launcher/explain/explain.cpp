@@ -201,6 +201,12 @@ std::string explain(
     page.row("late nodes", spec.late_nodes, std::string{control::name_of(spec.late_nodes.value)});
     page.row("max losses", spec.max_losses, std::to_string(spec.max_losses.value));
     page.row("warm", spec.is_warm, spec.is_warm.value ? "1" : "0");
+    page.row("recovery", spec.recovery, std::string{control::name_of(spec.recovery.value)});
+    if (spec.recovery.value == control::Recovery::automatic)
+        page.row(
+            "recovery timeout",
+            spec.recovery_timeout,
+            describe_seconds(spec.recovery_timeout.value) + " s");
     const auto& hang = spec.hang_after;
     page.row(
         "hang after", hang, hang.value ? describe_seconds(*hang.value) + " s" : "not looked for");

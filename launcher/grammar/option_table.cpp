@@ -217,6 +217,17 @@ constexpr std::array all_rows{
          "1: processes that have imported what the script imports wait for a restart, one for each "
          "worker (default 0)"}),
     own(
+        {"recovery",
+         "auto|restart",
+         failure,
+         "a worker that can keep its process over a restart does so (default), or every worker is "
+         "started again"}),
+    own(
+        {"recovery-timeout",
+         "DURATION",
+         failure,
+         "how long such a worker may take to end its round before it is stopped (default 10s)"}),
+    own(
         {"hang-after",
          "DURATION",
          failure,

@@ -192,6 +192,7 @@ void FanOut::signal_running(int signal, Effects& out) const {
 }
 
 void FanOut::signalled(int signal, Instant now, Effects& out) {
+    is_signalled_ = true;
     if (has_begun()) return stop_running(signal, now, out);
     is_finished_ = true;
     out.push_back(Finish{
@@ -238,14 +239,25 @@ std::optional<int> FanOut::reporter() const {
     return best;
 }
 
+/// The host whose lost connection has ended the job: the signals that follow it explain all other
+/// reports. They may come first, since the node there stops by SIGTERM when its connection ends.
+std::optional<int> FanOut::lost_host() const {
+    if (!first_failed_ || is_elastic()) return std::nullopt;
+    const auto is_lost = [&](int host) { return fan_out::is_lost(*at(host).end); };
+    if (is_lost(*first_failed_)) return first_failed_;
+    const auto best = reporter();
+    const bool is_stopped =
+        best && at(*best).end->report->exit_code == exit_codes::killed_by(SIGTERM);
+    if (!is_stopped || is_signalled_) return std::nullopt;
+    const auto lost = std::find_if(nodes_.begin(), nodes_.end(), is_lost);
+    return lost == nodes_.end() ? std::nullopt : std::optional{*lost};
+}
+
 void FanOut::finish(Effects& out) {
     is_finished_ = true;
     const auto best = reporter();
-    // The signals that follow a lost connection explain all other reports.
-    const bool is_by_loss =
-        first_failed_ && !is_elastic() && fan_out::is_lost(*at(*first_failed_).end);
-    if (best && !is_by_loss &&
-        (!first_failed_ || is_elastic() || fan_out::is_bad(*at(*best).end))) {
+    const auto lost = lost_host();
+    if (best && !lost && (!first_failed_ || is_elastic() || fan_out::is_bad(*at(*best).end))) {
         out.push_back(Finish{at(*best).end->report->exit_code, *best, "", false});
         return;
     }
@@ -253,7 +265,7 @@ void FanOut::finish(Effects& out) {
         out.push_back(Finish{});
         return;
     }
-    const auto& place = at(*first_failed_);
+    const auto& place = at(lost.value_or(*first_failed_));
     const auto& end = *place.end;
     if (fan_out::is_lost(end))
         out.push_back(Finish{

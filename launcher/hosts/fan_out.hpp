@@ -155,6 +155,7 @@ private:
     void pass_deadlines(Instant now, Effects& out);
     void finish(Effects& out);
     std::optional<int> reporter() const;
+    std::optional<int> lost_host() const;
 
     Settings settings_;
     std::vector<Place> places_;
@@ -166,6 +167,8 @@ private:
     std::optional<Instant> stop_at_;
     /// When the connections to signalled nodes that still run are cut.
     std::optional<Instant> kill_at_;
+    /// The user has stopped the job.
+    bool is_signalled_ = false;
     bool is_finished_ = false;
 };
 

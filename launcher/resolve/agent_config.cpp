@@ -40,6 +40,9 @@ control::Join to_join(const JobSpec& spec) {
     join.settings.is_static = spec.is_static.value;
     join.settings.store_access = spec.store_access.value;
     join.settings.late_nodes = spec.late_nodes.value;
+    join.settings.recovery = spec.recovery.value;
+    if (spec.recovery_timeout.value != limits::recovery_timeout)
+        join.settings.recovery_timeout = spec.recovery_timeout.value;
     join.settings.hang_after = spec.hang_after.value;
     join.settings.on_hang = spec.on_hang.value;
     join.settings.failover = spec.failover.value;

@@ -10,37 +10,71 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace ddprun::launcher {
 namespace {
 
-Result<> resolve_late_nodes(Resolving& job) {
-    using control::LateNodes;
-    const auto usual = std::string{control::name_of(control::Settings{}.late_nodes)};
-    const auto given = given_or(job.options, "late-nodes", usual);
-    for (const auto policy : {LateNodes::restart, LateNodes::at_restart, LateNodes::never}) {
-        if (control::name_of(policy) != given.text) continue;
-        job.spec.late_nodes = {policy, given.origin};
+/// The value whose name was given. `accepted`: the names of all of them, for the error.
+template <class Choice>
+Result<> resolve_choice(
+    const Resolving& job,
+    const char* option,
+    Choice usual,
+    std::initializer_list<Choice> all,
+    const char* accepted,
+    From<Choice>& chosen) {
+    const auto given = given_or(job.options, option, std::string{control::name_of(usual)});
+    for (const auto choice : all) {
+        if (control::name_of(choice) != given.text) continue;
+        chosen = {choice, given.origin};
         return {};
     }
-    return usage(given.origin, given.text, "accepted are restart, at-restart and never");
+    return usage(given.origin, given.text, std::string{"accepted are "} + accepted);
+}
+
+Result<> resolve_late_nodes(Resolving& job) {
+    using control::LateNodes;
+    return resolve_choice(
+        job,
+        "late-nodes",
+        control::Settings{}.late_nodes,
+        {LateNodes::restart, LateNodes::at_restart, LateNodes::never},
+        "restart, at-restart and never",
+        job.spec.late_nodes);
+}
+
+Result<> resolve_recovery(Resolving& job) {
+    using control::Recovery;
+    return resolve_choice(
+        job,
+        "recovery",
+        control::Settings{}.recovery,
+        {Recovery::automatic, Recovery::restart},
+        "auto and restart",
+        job.spec.recovery);
 }
 
 /// Requires: the time limits are resolved.
 Result<> resolve_on_hang(Resolving& job) {
     using control::OnHang;
-    const auto usual = std::string{control::name_of(control::Settings{}.on_hang)};
-    const auto given = given_or(job.options, "on-hang", usual);
-    for (const auto what : {OnHang::report, OnHang::restart}) {
-        if (control::name_of(what) != given.text) continue;
-        if (what == OnHang::restart && !job.spec.hang_after.value)
-            return usage(given.origin, given.text, "needs --hang-after: hangs are not looked for");
-        job.spec.on_hang = {what, given.origin};
-        return {};
-    }
-    return usage(given.origin, given.text, "accepted are report and restart");
+    auto& what = job.spec.on_hang;
+    auto done = resolve_choice(
+        job,
+        "on-hang",
+        control::Settings{}.on_hang,
+        {OnHang::report, OnHang::restart},
+        "report and restart",
+        what);
+    if (done && what.value == OnHang::restart && !job.spec.hang_after.value)
+        return usage(
+            what.origin,
+            std::string{control::name_of(what.value)},
+            "needs --hang-after: hangs are not looked for");
+    return done;
 }
 
 Result<> resolve_health_check(Resolving& job) {
@@ -194,16 +228,36 @@ Result<JobSpec> resolve(const Options& options, const SystemInfo& system) {
     using Step = Result<> (*)(Resolving&);
     // In torch's order, so that the same one of two mistakes is reported.
     constexpr Step steps[] = {
-        resolve_nodes,         resolve_restarts,    resolve_worker_count,
-        resolve_conf,          resolve_network,     resolve_topology,
-        resolve_rendezvous,    resolve_own_name,    resolve_secret,
-        resolve_time_limits,   resolve_failover,    check_time_limits,
-        resolve_attachment,    resolve_on_hang,     resolve_late_nodes,
-        resolve_losses,        resolve_signals,     resolve_deadline,
-        resolve_torch_options, resolve_writing,     resolve_command,
-        resolve_wrapper,       resolve_warm,        resolve_worker_environment,
-        resolve_store_access,  resolve_cpu_binding, resolve_report,
-        resolve_health_check,  resolve_xid,
+        resolve_nodes,
+        resolve_restarts,
+        resolve_worker_count,
+        resolve_conf,
+        resolve_network,
+        resolve_topology,
+        resolve_rendezvous,
+        resolve_own_name,
+        resolve_secret,
+        resolve_time_limits,
+        resolve_failover,
+        check_time_limits,
+        resolve_attachment,
+        resolve_recovery,
+        resolve_on_hang,
+        resolve_late_nodes,
+        resolve_losses,
+        resolve_signals,
+        resolve_deadline,
+        resolve_torch_options,
+        resolve_writing,
+        resolve_command,
+        resolve_wrapper,
+        resolve_warm,
+        resolve_worker_environment,
+        resolve_store_access,
+        resolve_cpu_binding,
+        resolve_report,
+        resolve_health_check,
+        resolve_xid,
     };
     Resolving job{options, system, {}, {}, {}, {}, {}};
     job.spec.environment = system.environment;

@@ -93,6 +93,8 @@ struct JobSpec {
     From<int> max_losses;
     /// The treatment of a node that joins a running job with free places.
     From<control::LateNodes> late_nodes;
+    From<control::Recovery> recovery;
+    From<Duration> recovery_timeout;
     /// The time without progress of any rank that counts as a hang; none: hangs are not detected.
     From<std::optional<Duration>> hang_after;
     From<control::OnHang> on_hang;

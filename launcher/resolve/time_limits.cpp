@@ -57,28 +57,35 @@ Result<> resolve_grace(Resolving& job) {
     return {};
 }
 
-Result<> resolve_replacement(Resolving& job) {
-    auto& limit = job.spec.replacement_timeout;
-    limit = {std::nullopt, by_default};
-    // srun starts no other node, so the job does not wait for one.
-    if (job.spec.incarnation) limit = {Duration{}, "Slurm step"};
-    const auto given = job.options.find("replacement-timeout");
+/// Sets the limit to the option's value, if it was given.
+template <class Limit>
+Result<> take_given(const Resolving& job, const char* option, Duration least, From<Limit>& limit) {
+    const auto given = job.options.find(option);
     if (!given) return {};
-    const auto length = duration_between(*given, Duration{});
+    const auto length = duration_between(*given, least);
     if (!length) return length.error();
     limit = {*length, given->origin};
     return {};
 }
 
+Result<> resolve_replacement(Resolving& job) {
+    auto& limit = job.spec.replacement_timeout;
+    limit = {std::nullopt, by_default};
+    // srun starts no other node, so the job does not wait for one.
+    if (job.spec.incarnation) limit = {Duration{}, "Slurm step"};
+    return take_given(job, "replacement-timeout", Duration{}, limit);
+}
+
+Result<> resolve_recovery_timeout(Resolving& job) {
+    auto& limit = job.spec.recovery_timeout;
+    limit = {limits::recovery_timeout, by_default};
+    return take_given(job, "recovery-timeout", Duration{}, limit);
+}
+
 Result<> resolve_hang_limit(Resolving& job) {
     auto& limit = job.spec.hang_after;
     limit = {std::nullopt, by_default};
-    const auto given = job.options.find("hang-after");
-    if (!given) return {};
-    const auto length = duration_between(*given, limits::shortest_hang_limit);
-    if (!length) return length.error();
-    limit = {*length, given->origin};
-    return {};
+    return take_given(job, "hang-after", limits::shortest_hang_limit, limit);
 }
 
 std::string with_origin(const char* name, const From<Duration>& limit) {
@@ -176,6 +183,7 @@ Result<> resolve_time_limits(Resolving& job) {
         conf_or(job.conf.last_call_timeout, usual.last_call_timeout, "last_call_timeout");
     resolve_lease(job);
     if (auto grace = resolve_grace(job); !grace) return grace;
+    if (auto done = resolve_recovery_timeout(job); !done) return done;
     if (auto done = resolve_hang_limit(job); !done) return done;
     return resolve_replacement(job);
 }

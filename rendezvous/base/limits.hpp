@@ -286,6 +286,11 @@ inline constexpr Duration default_lease = 30s;
 inline constexpr Duration shortest_lease = 6s;
 inline constexpr Duration reconnect_grace = 500ms;
 inline constexpr Duration drain_margin = 5s;
+/// How long a worker that can keep its process may take until it is held.
+inline constexpr Duration recovery_timeout = 10s;
+/// How many rounds in a row begin with the state of the same step. After these all workers are
+/// started again.
+inline constexpr int max_uses_of_state = 2;
 inline constexpr Duration late_node_quiet = 1s;
 inline constexpr Duration late_node_longest = 5s;
 /// Rounds that were lost within this time count towards a crash loop.

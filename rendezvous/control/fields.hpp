@@ -75,6 +75,8 @@ void fields(Io& io, Like<Io, Settings>& settings) {
     io.optional("hang_after", settings.hang_after);
     io.optional("on_hang", settings.on_hang);
     io.optional("failover", settings.failover);
+    io.optional("recovery", settings.recovery);
+    io.optional("recovery_timeout", settings.recovery_timeout);
     io.optional("health_timeout", settings.health_timeout);
     io("restart_delay", settings.restart.shortest_delay);
     io("longest_restart_delay", settings.restart.longest_delay);
@@ -275,6 +277,19 @@ void fields(Io& io, Like<Io, Drained>& drained) {
     io("hosts", drained.hosts, List{limits::max_kept_drained_hosts});
 }
 
+template <class Io>
+void fields(Io& io, Like<Io, KeptWorker>& kept) {
+    io("local_rank", kept.local_rank, Whole{0, worker_count.most - 1});
+    io.optional("committed", kept.committed);
+    io.optional("clean", kept.is_clean);
+}
+
+template <class Io>
+void fields(Io& io, Like<Io, StateSource>& source) {
+    io("rank", source.rank, any_count);
+    io("step", source.step);
+}
+
 template <>
 inline constexpr std::string_view type_name<Assignment> = "assignment";
 template <class Io>
@@ -291,6 +306,7 @@ void fields(Io& io, Like<Io, Assignment>& assignment) {
     io("master_port", assignment.master_port, open_port);
     io("neighbours", assignment.neighbours, List{most_neighbours});
     io.optional("done_step", assignment.done_step);
+    io.optional("state", assignment.state);
 }
 
 template <>
@@ -313,6 +329,8 @@ void fields(Io& io, Like<Io, Resume>& resume) {
     io.optional("goodput_age", resume.goodput_age);
     io.optional("resized", resume.resized);
     io.optional("drained", resume.drained);
+    io.optional("kept", resume.kept, List{limits::max_workers_per_node});
+    io.optional("recoverable", resume.is_recoverable);
 }
 
 template <>
@@ -322,6 +340,7 @@ void fields(Io& io, Like<Io, Ready>& ready) {
     io("round", ready.round, round_number);
     io("store_port", ready.store_port, open_port);
     io("nproc", ready.nproc, worker_count);
+    io.optional("kept", ready.kept, List{limits::max_workers_per_node});
 }
 
 template <>
@@ -330,6 +349,7 @@ template <class Io>
 void fields(Io& io, Like<Io, Started>& started) {
     io("round", started.round, round_number);
     io("reached", started.reached, Whole{0, node_count.most});
+    io.optional("recoverable", started.is_recoverable);
 }
 
 template <>
@@ -466,6 +486,7 @@ void fields(Io& io, Like<Io, Stop>& stop) {
     io("how", stop.how, Whole{1, signal_number.most});
     io("grace", stop.grace);
     io("first_cause", stop.root_cause);
+    io.optional("keeps", stop.keeps);
 }
 
 template <>

@@ -116,6 +116,25 @@ struct Neighbour {
     bool operator==(const Neighbour&) const = default;
 };
 
+/// A worker that keeps its process, and the state in it, over the end of a round.
+struct KeptWorker {
+    int local_rank = 0;
+    /// The last step that its state contains completely; none: there is no such step.
+    std::optional<std::uint64_t> committed = std::nullopt;
+    /// Its state has not changed since that step.
+    bool is_clean = false;
+
+    bool operator==(const KeptWorker&) const = default;
+};
+
+/// The rank whose state all ranks of a round begin with, and the last step in that state.
+struct StateSource {
+    int rank = 0;
+    std::uint64_t step = 0;
+
+    bool operator==(const StateSource&) const = default;
+};
+
 /// A node's place in a round, and all data for its workers' environment.
 struct Assignment {
     int round = 0;
@@ -131,6 +150,8 @@ struct Assignment {
     std::vector<Neighbour> neighbours;
     /// The last step that was completed in earlier rounds.
     std::optional<std::uint64_t> done_step = std::nullopt;
+    /// Set when workers are kept; none: every worker is a new process.
+    std::optional<StateSource> state = std::nullopt;
 
     bool operator==(const Assignment&) const = default;
 };
@@ -173,15 +194,22 @@ struct Resume {
     /// As last received.
     std::optional<Resized> resized = std::nullopt;
     std::optional<Drained> drained = std::nullopt;
+    /// As in `Ready`.
+    std::vector<KeptWorker> kept = {};
+    /// As in `Started`.
+    bool is_recoverable = false;
 
     bool operator==(const Resume&) const = default;
 };
 
-/// All workers of the round are gone, and a new store listens.
+/// All workers of the round are gone or held, and a new store listens. Sent again when a held
+/// worker has ended.
 struct Ready {
     int round = 0;
     std::uint16_t store_port = 0;
     int nproc = 1;
+    /// The held workers, which can be in the next round.
+    std::vector<KeptWorker> kept = {};
 
     bool operator==(const Ready&) const = default;
 };
@@ -191,6 +219,9 @@ struct Started {
     /// How many neighbours have answered on their `peer_port`. With two or more this node uses the
     /// short fence.
     int reached = 0;
+    /// Some of the workers can be held: this node may need more time to be ready. Sent again when
+    /// the first one can.
+    bool is_recoverable = false;
 
     bool operator==(const Started&) const = default;
 };
@@ -486,6 +517,8 @@ struct Stop {
     /// The signal that the workers get first; SIGKILL means no grace.
     int how = 15;
     Duration grace{};
+    /// Another round may follow: workers that can keep their processes are held.
+    bool keeps = false;
 
     bool operator==(const Stop&) const = default;
 };

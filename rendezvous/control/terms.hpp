@@ -78,6 +78,9 @@ struct RestartPolicy {
 /// The reaction when no rank of a round makes progress any more.
 enum class OnHang : std::uint8_t { report, restart };
 
+/// Whether workers that can keep their processes do so when a round is followed by another.
+enum class Recovery : std::uint8_t { automatic, restart };
+
 /// What follows when the host of the rendezvous server is gone: the job ends, or its nodes elect
 /// another server.
 enum class Failover : std::uint8_t { off, nodes };
@@ -101,6 +104,9 @@ struct Settings {
     std::optional<Duration> hang_after;
     OnHang on_hang = OnHang::report;
     Failover failover = Failover::off;
+    Recovery recovery = Recovery::automatic;
+    /// How long a worker may take until it is held; none: `limits::recovery_timeout`.
+    std::optional<Duration> recovery_timeout;
     /// How long a node's health check may take before the node is ready again; none: nodes make no
     /// check.
     std::optional<Duration> health_timeout;
@@ -110,6 +116,8 @@ struct Settings {
     Duration look_interval() const {
         return std::min(limits::longest_look_interval, *hang_after / limits::looks_per_hang_limit);
     }
+
+    Duration time_to_hold() const { return recovery_timeout.value_or(limits::recovery_timeout); }
 
     bool operator==(const Settings&) const = default;
 };

@@ -119,7 +119,11 @@ std::string describe(const AgentMessage& message) {
                 if (resume.assignment) line += " " + of("round", resume.assignment->round);
                 return line + (resume.save ? " " + describe(*resume.save) : std::string{});
             },
-            [](const Ready& ready) { return of("round", ready.round); },
+            [](const Ready& ready) {
+                return of("round", ready.round) +
+                       (ready.kept.empty() ? std::string{}
+                                           : " kept=" + std::to_string(ready.kept.size()));
+            },
             [](const Started& started) {
                 return of("round", started.round) +
                        (started.reached > 0 ? " " + of("reached", started.reached) : std::string{});
@@ -443,6 +447,14 @@ std::string_view name_of(Activity activity) {
         case Activity::in_kernel: return "in_kernel";
         case Activity::traced: return "traced";
         case Activity::ended: return "ended";
+    }
+    return {};
+}
+
+std::string_view name_of(Recovery recovery) {
+    switch (recovery) {
+        case Recovery::automatic: return "auto";
+        case Recovery::restart: return "restart";
     }
     return {};
 }

@@ -41,6 +41,7 @@ std::string_view name_of(WorkPhase phase);
 std::string_view name_of(GoodputPhase phase);
 std::string_view name_of(Activity activity);
 std::string_view name_of(OnHang what);
+std::string_view name_of(Recovery recovery);
 std::string_view name_of(Failover failover);
 std::string_view name_of(SaveState state);
 std::string_view name_of(JobCommand::What what);

@@ -35,6 +35,8 @@ inline constexpr int hang_since = 2;
 /// From this version on nodes keep the job's goodput for the next server, and get it with the
 /// result.
 inline constexpr int goodput_since = 2;
+/// From this version on workers may keep their processes, and their state, over the end of a round.
+inline constexpr int recovery_since = 2;
 
 /// The versions that this program supports, for `hello` and `join`.
 std::vector<int> own_versions();

@@ -7,6 +7,7 @@
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/end_record.hpp"
 #include "rendezvous/coordinator/ending.hpp"
+#include "rendezvous/coordinator/kept_workers.hpp"
 #include "rendezvous/coordinator/node_drain.hpp"
 #include "rendezvous/coordinator/preemption.hpp"
 #include "rendezvous/coordinator/recovering.hpp"
@@ -186,8 +187,11 @@ void rejoin(JobStep& step, Member& member, const NodeJoined& joined) {
 void take_up_outside(JobStep& step, Member& member, const control::Resume& resume) {
     const auto& job = step.job;
     step.send(member, step.job.identity.resumed());
+    if (resume.state == control::NodeState::ready && !resume.kept.empty() && !job.is<Forming>())
+        return stop_held_outside(step, member, resume.assignment ? resume.assignment->round : -1);
     if (resume.state == control::NodeState::ready) {
         member.become(Member::State::ready);
+        member.kept = resume.kept;
         if (!job.is<Forming>()) stand_by(step, member);
         return;
     }
@@ -211,6 +215,7 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
     step.send(member, step.job.identity.resumed());
     if (reported < current) {
         // The node's assignment to this round was lost with the connection.
+        member.kept = resume.kept;
         if (!job.is<Running>()) return stop_unassigned(step, member);
         step.send(member, job.round->assignment_for(member));
         return repeat_save(step, member);
@@ -228,12 +233,13 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
     switch (resume.state) {
         case control::NodeState::starting: break;
         case control::NodeState::running:
-            on_started(step, member, {reported, resume.reached});
+            on_started(step, member, {reported, resume.reached, resume.is_recoverable});
             break;
         // The node's next message (failed, leave or ready) has the reason.
         case control::NodeState::stopping: break;
         case control::NodeState::ready:
-            on_ready(step, member, {reported, member.join.store_port, member.join.nproc});
+            on_ready(
+                step, member, {reported, member.join.store_port, member.join.nproc, resume.kept});
             break;
         case control::NodeState::succeeded: on_succeeded(step, member, reported); break;
     }

@@ -67,7 +67,7 @@ void restart_clocks(JobStep& step) {
             forming->last_call_ends = std::max(*forming->last_call_ends, soon);
     }
     for (auto* member : job.members.by_arrival())
-        if (member->ready_by) member->ready_by = job.ready_by(step.now);
+        if (member->ready_by) member->ready_by = job.ready_by(*member, step.now);
 }
 
 void lose(JobStep& step, Member& member, const std::string& how) {

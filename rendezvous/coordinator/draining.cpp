@@ -5,6 +5,8 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/coordinator/ending.hpp"
+#include "rendezvous/coordinator/forming.hpp"
+#include "rendezvous/coordinator/kept_workers.hpp"
 #include "rendezvous/coordinator/store_waits.hpp"
 
 #include <algorithm>
@@ -22,6 +24,7 @@ Draining state_of(const JobStep& step, const control::Cause& cause, int signal) 
     Draining drain;
     drain.stop = control::Stop{
         job.round->number, cause.reason, std::move(sent_cause), signal, job.terms.settings.grace};
+    drain.stop.keeps = may_keep_workers(job, cause);
     drain.ran_for = step.now - job.round->began_at;
     return drain;
 }
@@ -52,18 +55,21 @@ void stop_member(JobStep& step, Member& member) {
     auto& job = step.job;
     auto& drain = *job.drain();
     member.become(Member::State::stopping);
+    member.kept.clear();
     step.send(member, drain.stop);
     // Without a lease (a job of one node) the drain waits for the member without a limit.
     if (!job.has_lease()) return;
-    member.ready_by = job.ready_by(step.now);
+    member.ready_by = job.ready_by(member, step.now);
     drain.look_at = earliest(drain.look_at, member.ready_by);
 }
 
-void shorten_grace(JobStep& step, const std::string& reason, Duration grace) {
+void hasten_stop(JobStep& step, const std::string& reason, std::optional<Duration> grace) {
     auto& job = step.job;
     auto& stop = job.drain()->stop;
-    if (grace >= stop.grace) return;
-    stop.grace = grace;
+    const auto shorter = std::min(stop.grace, grace.value_or(stop.grace));
+    if (shorter == stop.grace && !stop.keeps) return;
+    stop.grace = shorter;
+    stop.keeps = false;
     stop.reason = reason;
     for (auto* member : job.members.by_arrival())
         if (member->state == Member::State::stopping) step.send(*member, stop);
@@ -131,6 +137,10 @@ Verdict verdict_so_far(const JobData& job, Instant now) {
 }
 
 void end_round(JobStep& step) {
+    if (auto* drain = step.job.drain(); drain && drain->next_round && !step.job.causes.cancel) {
+        if (drain->departure) step.job.causes.last = drain->departure;
+        return form(step, std::string{*drain->next_round});
+    }
     explain_by_waits(step.job);
     follow(step, judge(round_end(step.job, step.now)));
 }

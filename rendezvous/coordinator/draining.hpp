@@ -21,9 +21,9 @@ Draining& stop_round(
 /// Requires: job.drain().
 void stop_member(JobStep& step, Member& member);
 
-/// Shortens the grace of members that are being stopped, if `grace` is shorter, and gives this
-/// reason. Requires: job.drain().
-void shorten_grace(JobStep& step, const std::string& reason, Duration grace);
+/// No further round follows: members that are being stopped hold no worker any more, and get this
+/// grace if it is shorter, with this reason. Requires: job.drain().
+void hasten_stop(JobStep& step, const std::string& reason, std::optional<Duration> grace);
 
 /// A member of the round that never received its assignment has no workers to wait for. The first
 /// member is an exception: the others have used its store, and it opens a new one only after it has

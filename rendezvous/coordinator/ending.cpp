@@ -50,7 +50,7 @@ Instant forget_at(const JobStep& step) {
 /// workers succeeded.
 void end_in_timeline(JobStep& step, const control::Cause* cause) {
     auto& job = step.job;
-    if (!job.has_current_round()) return;
+    if (!job.has_current_round() || (job.drain() && job.drain()->next_round)) return;
     const auto totals = job.history.ledger.totals(step.now);
     const auto number = job.round->number;
     if (!job.history.timeline.is_in(number)) job.history.timeline.begin_round(number, totals);
@@ -127,7 +127,7 @@ void on_interrupted(JobStep& step, const JobInterrupted& interrupted) {
     // the grace.
     if (!job.is<Draining>()) return;
     step.say("draining", cause.reason);
-    if (interrupted.grace) shorten_grace(step, cause.reason, *interrupted.grace);
+    hasten_stop(step, cause.reason, interrupted.grace);
 }
 
 void follow(JobStep& step, Verdict verdict) {

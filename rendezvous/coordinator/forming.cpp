@@ -4,6 +4,7 @@
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/ending.hpp"
+#include "rendezvous/coordinator/kept_workers.hpp"
 #include "rendezvous/coordinator/recovering.hpp"
 #include "rendezvous/coordinator/running.hpp"
 
@@ -223,6 +224,7 @@ void update_forming(JobStep& step) {
     auto& state = std::get<Forming>(job.state);
     if (state.pause_ends && step.now < *state.pause_ends) return step.say("forming", state.why);
     state.pause_ends.reset();
+    if (stop_unusable_workers(step, {})) return;
     forming::note_losses(step, state);
     const auto decision = forming::decide_round(step, state);
     if (decision.closes) {
@@ -230,6 +232,7 @@ void update_forming(JobStep& step) {
         if (!state.why.empty()) step.say("forming", state.why);
         auto chosen = choose_members(job.members, job.min_nodes(), forming::most_nodes(job));
         chosen.resize(job.nodes().in_units(chosen.size()));
+        if (stop_unusable_workers(step, chosen)) return;
         return begin_round(step, chosen, std::exchange(state.why, {}), decision.reason);
     }
     if (!state.last_call_ends && step.now >= waits_until(state))

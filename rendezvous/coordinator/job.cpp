@@ -39,7 +39,7 @@ void on_received(JobStep& step, Job::Received received) {
     // full time again.
     const bool was_heard = job.silence.is_heard(received.nonce, step.now);
     feed_silence(step, Silence::Heard{received.nonce});
-    if (!was_heard && member->ready_by) member->ready_by = job.ready_by(step.now);
+    if (!was_heard && member->ready_by) member->ready_by = job.ready_by(*member, step.now);
     on_message(step, *member, std::move(received.message));
 }
 
@@ -100,6 +100,7 @@ void feed_ledger(JobStep& step) {
 void feed_timeline(JobStep& step) {
     auto& job = step.job;
     if (!job.is<Running>() && !job.is<Draining>()) return;
+    if (job.drain() && job.drain()->next_round) return;
     const auto number = job.round->number;
     if (!job.history.timeline.is_in(number))
         job.history.timeline.begin_round(number, job.history.ledger.totals(step.now));

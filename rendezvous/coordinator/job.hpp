@@ -30,6 +30,7 @@ namespace ddprun::coordinator {
 ///   draining   --all ready, lost or
 ///                stuck (grace + 5 s)-->      forming    verdict.hpp: another round, or
 ///                                    or      over       Send JobResult to every member
+///   forming    --held workers are of no use--> draining   Send Stop to their members
 ///   forming    --join_timeout, all
 ///                left, interrupted-->        over       Send JobResult to every member
 ///   over       --Resumed-->                  over       Send JobResult

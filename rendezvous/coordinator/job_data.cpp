@@ -92,9 +92,11 @@ std::size_t JobData::growth() const {
     return std::max(nodes().in_units(count), now) - now;
 }
 
-Instant JobData::ready_by(Instant now) const {
+Instant JobData::ready_by(const Member& member, Instant now) const {
     const auto& settings = terms.settings;
-    return now + settings.grace + settings.health_timeout.value_or(Duration{}) +
+    const bool may_hold = member.is_recoverable && drain() && drain()->stop.keeps;
+    const auto to_hold = may_hold ? settings.time_to_hold() : Duration{};
+    return now + to_hold + settings.grace + settings.health_timeout.value_or(Duration{}) +
            limits::drain_margin;
 }
 

@@ -96,6 +96,9 @@ struct Draining {
     /// The first member that was lost or left in this round.
     std::optional<control::Cause> departure;
     std::vector<NodeFailure> failures;
+    /// Set when the round's end is judged already, and only workers that were held are being
+    /// stopped: why the next round begins.
+    std::optional<std::string> next_round;
 };
 
 /// The server was restarted: members report their rounds.
@@ -348,8 +351,8 @@ struct JobData {
     /// How many waiting nodes would get a place if the round restarted: whole units, up to the
     /// number of free places. Visits every member.
     std::size_t growth() const;
-    /// Until when the server waits for a member that is stopped now.
-    Instant ready_by(Instant now) const;
+    /// Until when the server waits for this member when it is stopped now.
+    Instant ready_by(const Member& member, Instant now) const;
 };
 
 /// The steps that a node of the current round has reported for its workers.

@@ -306,6 +306,16 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
             "--on-hang",
             std::string{control::name_of(ours.on_hang)},
             std::string{control::name_of(theirs.on_hang)});
+    if (ours.recovery != theirs.recovery)
+        return differs(
+            "--recovery",
+            std::string{control::name_of(ours.recovery)},
+            std::string{control::name_of(theirs.recovery)});
+    if (ours.time_to_hold() != theirs.time_to_hold())
+        return differs(
+            "--recovery-timeout",
+            seconds_text(ours.time_to_hold()),
+            seconds_text(theirs.time_to_hold()));
     if (ours.max_losses != theirs.max_losses)
         return differs(
             "--max-losses", std::to_string(ours.max_losses), std::to_string(theirs.max_losses));

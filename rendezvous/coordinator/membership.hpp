@@ -76,6 +76,10 @@ struct Member {
     /// The host was drained before the node joined: the node gets no place until the host is
     /// undrained.
     bool is_of_drained_host = false;
+    /// Some of its workers of the current round can be held.
+    bool is_recoverable = false;
+    /// The workers that it holds for the next round.
+    std::vector<control::KeptWorker> kept;
     /// Set while stopping: until when the drain waits for the member. It waits longer only while
     /// the member is silent.
     std::optional<Instant> ready_by;

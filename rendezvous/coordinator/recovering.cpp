@@ -105,7 +105,8 @@ void adopt_round(JobStep& step, const Member& reporter, const control::Assignmen
     for (auto* member : older) {
         member->group_rank.reset();
         // The reporter itself, and any member that is ready, have left the older round.
-        if (member->state == Member::State::ready || member == &reporter) continue;
+        const bool has_left = member->state == Member::State::ready && member->kept.empty();
+        if (has_left || member == &reporter) continue;
         reject(step, *member, outdated_text(job.round->number, assignment.round));
     }
     job.round = recovered_round(assignment, step.now);
@@ -138,7 +139,7 @@ void restore_totals(JobStep& step, const control::Resume& resume) {
 }
 
 void take_back_outside(JobStep& step, Member& member, const control::Resume& resume) {
-    if (resume.state != control::NodeState::ready) {
+    if (resume.state != control::NodeState::ready || !resume.kept.empty()) {
         const auto& assignment = resume.assignment;
         return reject(
             step,
@@ -175,11 +176,15 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
     // without it.
     auto& state = std::get<Recovering>(job.state);
     state.has_stopping |= is_stopping || is_done;
-    state.has_workers |= !is_free && !is_stopping && !is_done;
+    // Held workers would be in any later round, which begins when its members are free of others.
+    state.has_workers |= !resume.kept.empty() || (!is_free && !is_stopping && !is_done);
     const bool was_stopping = !job.is_round_going_on();
     recover_save(step, member, resume);
     if (resume.failure) on_failed(step, member, failed_of(resume));
-    if (is_free) member.become(Member::State::ready);
+    if (is_free) {
+        member.become(Member::State::ready);
+        member.kept = resume.kept;
+    }
     if ((is_free || is_stopping) && job.is_round_going_on())
         stop_round(step, stop_was_begun(job, reported), SIGTERM);
     // A job that was cancelled before a member reported this round stays cancelled.
@@ -191,7 +196,7 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
     else if (was_stopping)
         stop_member(step, member);
     if (resume.state == control::NodeState::running)
-        on_started(step, member, {reported, resume.reached});
+        on_started(step, member, {reported, resume.reached, resume.is_recoverable});
     if (is_done) on_succeeded(step, member, reported);
 }
 

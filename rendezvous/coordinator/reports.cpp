@@ -7,6 +7,7 @@
 #include "rendezvous/coordinator/departures.hpp"
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/ending.hpp"
+#include "rendezvous/coordinator/kept_workers.hpp"
 #include "rendezvous/coordinator/node_drain.hpp"
 #include "rendezvous/coordinator/preemption.hpp"
 #include "rendezvous/coordinator/resize.hpp"
@@ -132,8 +133,12 @@ void on_ready(JobStep& step, Member& member, const control::Ready& ready) {
     auto& job = step.job;
     member.join.store_port = ready.store_port;
     member.join.nproc = ready.nproc;
+    member.kept = ready.kept;
     const bool is_in_round = member.group_rank.has_value();
-    if (job.is<Running>() && !is_in_round) return reports::on_standby_ready(step, member);
+    if (job.is<Running>() && !is_in_round) {
+        if (!member.kept.empty()) return stop_held_outside(step, member, ready.round);
+        return reports::on_standby_ready(step, member);
+    }
     if (!job.is_round_going_on() || !is_in_round) return member.become(Member::State::ready);
     const bool has_workers =
         member.state == Member::State::starting || member.state == Member::State::running;
@@ -157,7 +162,10 @@ void on_started(JobStep& step, Member& member, const control::Started& started) 
     auto& job = step.job;
     const bool is_meant =
         job.is_round_going_on() && member.group_rank && started.round == job.round->number;
-    if (is_meant) feed_silence(step, Silence::Reached{member.nonce(), started.reached});
+    if (is_meant) {
+        feed_silence(step, Silence::Reached{member.nonce(), started.reached});
+        member.is_recoverable |= started.is_recoverable;
+    }
     if (is_meant && member.state == Member::State::starting)
         member.become(Member::State::running);
     else if (!is_meant || member.state != Member::State::running)

@@ -81,6 +81,7 @@ Round recovered_round(const control::Assignment& assignment, Instant now) {
     round.began_at = now;
     round.is_recovered = true;
     round.done_step = assignment.done_step;
+    round.state = assignment.state;
     round.places = Places{static_cast<std::size_t>(assignment.group_world_size)};
     return round;
 }
@@ -121,6 +122,7 @@ control::Assignment Round::assignment_for(const Member& member) const {
     assignment.master_addr = address_for(first.reach, member.connection);
     assignment.master_port = first.store_port;
     if (member.version() >= control::goodput_since) assignment.done_step = done_step;
+    assignment.state = state;
     for (const auto neighbour : place.neighbours) {
         const auto& next = places.at(neighbour);
         assignment.neighbours.push_back(

@@ -103,6 +103,10 @@ struct Round {
     Instant began_at{};
     /// The last step that was completed in earlier rounds.
     std::optional<std::uint64_t> done_step;
+    /// Set when workers are kept (kept_workers.hpp).
+    std::optional<control::StateSource> state;
+    /// How many rounds in a row, with this one, have begun with the state of that step.
+    int state_uses = 0;
     /// Why the round before it ended; empty for the first one.
     std::string because;
     /// Rebuilt from what its members reported after the server was started again.

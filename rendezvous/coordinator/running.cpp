@@ -6,6 +6,7 @@
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/coordinator/departures.hpp"
 #include "rendezvous/coordinator/draining.hpp"
+#include "rendezvous/coordinator/kept_workers.hpp"
 #include "rendezvous/coordinator/preemption.hpp"
 #include "rendezvous/coordinator/standby.hpp"
 
@@ -34,6 +35,8 @@ void place_members(JobData& job) {
         auto& member = *job.members.find(place.nonce);
         member.group_rank = static_cast<int>(rank);
         member.hold.reset();
+        member.kept.clear();
+        member.is_recoverable = false;
         member.become(Member::State::starting);
     }
 }
@@ -75,6 +78,9 @@ void begin_round(
     round.began_at = step.now;
     round.done_step = job.history.ledger.done_step();
     round.because = std::move(because);
+    round.state = source_of(round, job.members);
+    round.state_uses = uses_of(round.state, job.round ? &*job.round : nullptr);
+    const auto kept = held_count(job);
     job.round = std::move(round);
     job.causes.left.reset();
     job.size.is_new = false;
@@ -86,6 +92,11 @@ void begin_round(
                   " complete: " + counted(job.round->places.size(), "node") + ", " +
                   counted(static_cast<std::size_t>(job.round->world_size), "worker") + " (" + why +
                   ")";
+    if (job.round->state)
+        reason += "; " + counted(kept, "worker") +
+                  (kept == 1 ? " keeps its process" : " keep their processes") +
+                  ", all begin with the state of rank " + std::to_string(job.round->state->rank) +
+                  " after step " + std::to_string(job.round->state->step);
     if (!warning.empty()) reason += "; " + warning;
     step.say("running", std::move(reason));
     for (const auto& [rank, place] : job.round->places.taken()) {

@@ -30,6 +30,26 @@ ddprun::tests::Copies copies_of(const Gpu& gpu) {
         }};
 }
 
+/// A rank's own value is fill_byte(rank) in each byte.
+unsigned char fill_byte(int rank) {
+    return static_cast<unsigned char>(rank + 1);
+}
+
+/// Every value is the sum of all ranks' own.
+void expect_sum(
+    const ProcessGroup& group,
+    const Gpu& gpu,
+    const std::int32_t* data,
+    std::size_t count,
+    const std::string& what) {
+    std::vector<std::int32_t> values(count);
+    gpu.download(values.data(), data, count * sizeof *data);
+    const int ranks = group.size();
+    const std::int32_t sum = 0x01010101 * (ranks * (ranks + 1) / 2);
+    for (const auto value : values)
+        expect(value == sum, what);
+}
+
 /// A call begins after the work that is in the group's stream.
 void check_order(const ProcessGroup& group, const Gpu& gpu, std::size_t bytes) {
     const auto memory = group.allocate(bytes);
@@ -38,17 +58,30 @@ void check_order(const ProcessGroup& group, const Gpu& gpu, std::size_t bytes) {
     void* const other = gpu.allocate(bytes);
     for (int i = 0; i < 20; ++i)  // so that the stream is late
         gpu.fill(other, 1, bytes, stream);
-    gpu.fill(data, static_cast<unsigned char>(group.rank() + 1), bytes, stream);
+    gpu.fill(data, fill_byte(group.rank()), bytes, stream);
     group.use_stream(stream);
     const auto count = bytes / sizeof(std::int32_t);
     group.all_reduce(data, count).wait();
     group.use_stream(nullptr);
-    std::vector<std::int32_t> values(count);
-    gpu.download(values.data(), data, bytes);
-    const int ranks = group.size();
-    const std::int32_t sum = 0x01010101 * (ranks * (ranks + 1) / 2);
-    for (const auto value : values)
-        expect(value == sum, "a call began before the work in its stream was done");
+    expect_sum(group, gpu, data, count, "a call began before the work in its stream was done");
+}
+
+/// Work in a stream begins after a call for which only the stream waits.
+void check_wait_in(const ProcessGroup& group, const Gpu& gpu, std::size_t bytes) {
+    const auto memory = group.allocate(bytes);
+    auto* const data = static_cast<std::int32_t*>(memory.data());
+    const auto stream = gpu.new_stream();
+    const auto count = bytes / sizeof(std::int32_t);
+    group.use_stream(stream);
+    constexpr int calls = 50;
+    for (int i = 0; i < calls; ++i) {
+        gpu.fill(data, fill_byte(group.rank()), bytes, stream);
+        group.all_reduce(data, count).wait_in(stream);
+    }
+    gpu.synchronize(stream);
+    group.use_stream(nullptr);
+    expect_sum(
+        group, gpu, data, count, "work in a stream began before the call for which it waits");
 }
 
 std::vector<ddprun::ParameterSpec> specs() {
@@ -198,6 +231,7 @@ void calls(const World& world, std::size_t most_count) {
         expect(wrong.empty(), wrong);
     }
     check_order(group, gpu, most_count * sizeof(std::int32_t));
+    check_wait_in(group, gpu, most_count * sizeof(std::int32_t));
     if (world.rank == 0) say("most " + std::to_string(most_count));
 }
 

@@ -67,6 +67,10 @@ inline constexpr const char* part_name<control::NodeSummary> = "*node summary*";
 template <>
 inline constexpr const char* part_name<control::DrainedHost> = "*drained host*";
 template <>
+inline constexpr const char* part_name<control::KeptWorker> = "*kept worker*";
+template <>
+inline constexpr const char* part_name<control::StateSource> = "*state source*";
+template <>
 inline constexpr const char* part_name<control::VoterSet> = "*voter set*";
 template <>
 inline constexpr const char* part_name<control::VoterPlace> = "*voter*";

@@ -26,6 +26,8 @@ const std::map<std::string, std::vector<std::string>> words{
     {"max_losses", {"--max-losses=7"}},
     {"static", {"--rdzv-backend=static"}},
     {"store_access", {"--store-access=direct"}},
+    {"recovery", {"--recovery=restart"}},
+    {"recovery_timeout", {"--recovery-timeout=7"}},
     {"hang_after", {"--hang-after=17"}},
     {"on_hang", {"--hang-after=17", "--on-hang=restart"}},
     {"failover", {"--nnodes=3", "--rdzv-standby=auto"}},

@@ -224,6 +224,7 @@ void Host::perform(Agent::Effect& effect) {
             [&](const agent::Neighbours::Ask& e) { ask_peer(e); },
             [&](const Agent::AnswerPeer& e) { answer_peer(e); },
             [&](const Agent::SetFence& e) { set_fence(e.ends_at); },
+            [&](const agent::WorkerGroup::HoldWorker& e) { hold_worker(e); },
             // Simulated workers have no children. The orders below need no line in the record.
             [](const agent::WorkerGroup::SignalSession&) {},
             [](const agent::WorkerGroup::SignalLeftovers&) {},
@@ -313,8 +314,11 @@ void Host::spawn(const Agent::SpawnWorkers& order) {
     spawning_round_ = order.assignment.round;
     save_.reset();
     const int count = machine().group()->size();
+    for (const int local_rank : order.kept)
+        keep_worker(order, local_rank);
     for (int local_rank = 0; local_rank < count; ++local_rank)
-        unspawned_.insert(local_rank);
+        if (std::find(order.kept.begin(), order.kept.end(), local_rank) == order.kept.end())
+            unspawned_.insert(local_rank);
     later(up_to(manners_.slowest_spawn, shortest_spawn), [this, order, count] {
         for (int local_rank = 0; local_rank < count; ++local_rank) {
             const bool is_wanted =
@@ -327,27 +331,52 @@ void Host::spawn(const Agent::SpawnWorkers& order) {
 void Host::start_worker(const Agent::SpawnWorkers& order, int local_rank) {
     WorkerProcess worker;
     worker.local_rank = local_rank;
-    worker.rank = order.assignment.rank_base + local_rank;
     worker.pid = next_pid_++;
-    worker.assignment = order.assignment;
     const int pid = worker.pid;
     workers_[local_rank] = std::move(worker);
     note(
         "started rank=" + std::to_string(order.assignment.rank_base + local_rank) +
         " round=" + std::to_string(order.assignment.round));
-    cluster_.checkers().on_worker_started(
-        {name_, run_id_, order.incarnation, order.assignment, local_rank, pid, world_.now()});
     agent_.post(Agent::WorkerSpawned{local_rank, pid});
+    if (manners_.can_hold)
+        later_by_worker(
+            local_rank,
+            up_to(manners_.slowest_start, shortest_start),
+            [this, local_rank](WorkerProcess&) {
+                if (is_alive_) agent_.post(Agent::WorkerRecoverable{local_rank, true});
+            });
+    enter_round(order, local_rank);
+}
+
+/// A worker that is new or kept begins its part of the round.
+void Host::enter_round(const Agent::SpawnWorkers& order, int local_rank) {
+    auto& worker = workers_.at(local_rank);
+    worker.rank = order.assignment.rank_base + local_rank;
+    worker.assignment = order.assignment;
+    cluster_.checkers().on_worker_started(
+        {name_,
+         run_id_,
+         order.incarnation,
+         order.assignment,
+         local_rank,
+         worker.pid,
+         world_.now(),
+         worker.held});
+    worker.held.reset();
+    const int round = order.assignment.round;
     later_by_worker(
         local_rank,
         up_to(manners_.slowest_start, shortest_start),
-        [this, local_rank](WorkerProcess&) { meet_others(local_rank); });
-    later_by_worker(local_rank, rendezvous_timeout, [this, local_rank](WorkerProcess& process) {
-        if (process.is_training) return;
-        if (!cluster_.network().was_disturbed())
-            cluster_.checkers().on_waited_in_vain(name_, incarnation_, process.assignment);
-        die(local_rank, agent::WorkerExit{agent::WorkerExit::Exited{1}});
-    });
+        [this, local_rank, round](WorkerProcess& process) {
+            if (process.assignment.round == round && !process.held) meet_others(local_rank);
+        });
+    later_by_worker(
+        local_rank, rendezvous_timeout, [this, local_rank, round](WorkerProcess& process) {
+            if (process.is_training || process.held || process.assignment.round != round) return;
+            if (!cluster_.network().was_disturbed())
+                cluster_.checkers().on_waited_in_vain(name_, incarnation_, process.assignment);
+            die(local_rank, agent::WorkerExit{agent::WorkerExit::Exited{1}});
+        });
 }
 
 /// The part of init_process_group that matters: registers in the store and waits for all workers.
@@ -361,7 +390,11 @@ void Host::meet_others(int local_rank) {
     if (store == nullptr || !is_answered)
         // Tries again, like a client, until its timeout.
         return later_by_worker(
-            local_rank, 500ms, [this, local_rank](WorkerProcess&) { meet_others(local_rank); });
+            local_rank,
+            500ms,
+            [this, local_rank, round = assignment.round](WorkerProcess& process) {
+                if (process.assignment.round == round && !process.held) meet_others(local_rank);
+            });
     worker.link = cluster_.network().connect(name_, master->name());
     const int pid = worker.pid;
     worker.link->attach(
@@ -372,7 +405,7 @@ void Host::meet_others(int local_rank) {
          [this, local_rank, pid] {
              const auto found = workers_.find(local_rank);
              if (found == workers_.end() || found->second.pid != pid) return;
-             if (!found->second.is_training)
+             if (!found->second.is_training && !found->second.held)
                  die(local_rank, agent::WorkerExit{agent::WorkerExit::Exited{1}});
          }});
     store->accept(worker.link);
@@ -397,6 +430,8 @@ void Host::continue_rendezvous(int local_rank, int pid, const std::string& bytes
             cluster_.checkers().on_arrived(incarnation_, worker.assignment, arrived->number);
         if (!std::holds_alternative<wire::StopWaiting>(**reply)) continue;
         worker.is_training = true;
+        // Every rank has the source's state now.
+        if (worker.assignment.state) worker.committed = worker.assignment.state->step;
         take_step(local_rank);
     }
 }
@@ -406,7 +441,8 @@ void Host::die(int local_rank, agent::WorkerExit exit) {
     if (found == workers_.end()) return;
     if (found->second.link) found->second.link->close(Link::client);
     const int pid = found->second.pid;
-    if (is_alive_ && !found->second.was_signalled && !exit.is_success())
+    const bool counts = !found->second.was_signalled && !found->second.held;
+    if (is_alive_ && counts && !exit.is_success())
         cluster_.checkers().on_round_failed(
             {run_id(), incarnation_, found->second.assignment.round});
     workers_.erase(found);

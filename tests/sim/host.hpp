@@ -70,6 +70,10 @@ struct WorkerProcess {
     /// The next step, and the worker's state for saves.
     std::uint64_t step = 0;
     agent::RankSave save;
+    /// It waits for the next round: the last step in its state, and whether that is complete.
+    std::optional<control::KeptWorker> held;
+    /// The last step of which it has the state.
+    std::optional<std::uint64_t> committed;
 };
 
 /// One machine with a `ddprun` on it: the real Agent with its groups and workers; processes, ports
@@ -86,6 +90,8 @@ public:
         /// The average duration of its workers' steps, each half more or less; zero: they take no
         /// steps.
         Duration step{};
+        /// Its workers can be held instead of stopped.
+        bool can_hold = false;
     };
 
     Host(
@@ -169,6 +175,9 @@ private:
     void received(int link, const std::string& bytes);
     void spawn(const Agent::SpawnWorkers& order);
     void start_worker(const Agent::SpawnWorkers& order, int local_rank);
+    void enter_round(const Agent::SpawnWorkers& order, int local_rank);
+    void hold_worker(const agent::WorkerGroup::HoldWorker& order);
+    void keep_worker(const Agent::SpawnWorkers& order, int local_rank);
     void meet_others(int local_rank);
     void continue_rendezvous(int local_rank, int pid, const std::string& bytes);
     void die(int local_rank, agent::WorkerExit exit);

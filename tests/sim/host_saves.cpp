@@ -19,7 +19,9 @@ constexpr Duration save_time = 50ms;
 void Host::take_step(int local_rank) {
     if (manners_.step == Duration{}) return;
     const auto length = up_to(manners_.step * 3 / 2, manners_.step / 2);
-    later_by_worker(local_rank, length, [this, local_rank](WorkerProcess& worker) {
+    const int round = workers_.at(local_rank).assignment.round;
+    later_by_worker(local_rank, length, [this, local_rank, round](WorkerProcess& worker) {
+        if (worker.held || worker.assignment.round != round) return;
         worker.save.asked = worker.step++;
         ask_whether_to_save(local_rank);
     });

@@ -65,6 +65,7 @@ Cluster::Options Life::given_options(std::uint64_t seed) {
     restart.longest_delay = 4 * restart.shortest_delay;
     // A job of one node always serves itself.
     if (options.nodes.max > 1 && one_in(3)) options.hosted_by = "n1";
+    options.manners.can_hold = seed % 7 < 3;
     return options;
 }
 

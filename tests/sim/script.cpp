@@ -208,6 +208,7 @@ private:
             options.engine = given.at("elected") == "voters" ? Cluster::Engine::voters
                                                              : Cluster::Engine::etcd;
         options.manners.step = from_seconds(std::stod(value("step", "0")));
+        options.manners.can_hold = value("holds", "no") == "yes";
         options.settings.grace = from_seconds(std::stod(value("grace", "30")));
         options.settings.max_losses = std::stoi(value("max_losses", "10"));
         options.settings.late_nodes = policy_of(value("late_nodes", "restart"));

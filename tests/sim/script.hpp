@@ -13,6 +13,7 @@ namespace ddprun::sim {
 ///   # comment
 ///   cluster nodes=a,b workers=1 restarts=1 nnodes=1:2 hosted_by=a late_nodes=at-restart
 ///     restart_delay=5 join_timeout=60 replacement_timeout=0 grace=30 max_losses=10 node_unit=2
+///     holds=yes (workers that keep their processes)
 ///   until training | done | forming | running | round=2      start c
 ///   after 5s            finish                                crash a.0 signal=SEGV
 ///   exit a.0 code=3     signal a TERM                         break b (its connection)

@@ -28,6 +28,9 @@ inline constexpr const char* node_addr = "DDPRUN_NODE_ADDR";
 /// Seconds between the announcement of a stop and SIGKILL.
 inline constexpr const char* shutdown_timeout = "DDPRUN_SHUTDOWN_TIMEOUT";
 
+/// "RANK/STEP": the rank whose state all ranks begin with, and the last step in it.
+inline constexpr const char* state_source = "DDPRUN_STATE_SOURCE";
+
 /// The address of this worker's page and its token: "@NAME/TOKEN" (agent/channel/FORMAT.md).
 inline constexpr const char* channel = "DDPRUN_CHANNEL";
 

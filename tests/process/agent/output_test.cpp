@@ -20,9 +20,11 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -199,6 +201,24 @@ TEST_CASE("a worker's stderr ends at its exit although a grandchild holds the pi
 
     CHECK(tail == "line 0\nline 1\nline 2\n");
     CHECK(captured.text() == tail);
+}
+
+TEST_CASE("a worker that goes on gets another prefix, and what it wrote before keeps the old one") {
+    Screen screen;
+    boost::asio::io_context io;
+    auto relay = StreamRelay::open(
+        io, screen.writer(), screen.lines_of("[0] ", limits::unfinished_line_timeout));
+    REQUIRE(relay.has_value());
+    const auto write = [&](std::string_view text) {
+        REQUIRE(::write(relay->worker_end(), text.data(), text.size()) == std::ssize(text));
+    };
+    write("before\nunfinished");
+    relay->redirect(screen.lines_of("[3] ", limits::unfinished_line_timeout), {});
+    write("after\n");
+    relay->finish();
+
+    CHECK(relay->tail() == "before\nunfinishedafter\n");
+    CHECK(screen.text() == "[0] before\n[0] unfinished\n[3] after\n");
 }
 
 TEST_CASE("output that is not read stops the worker, not the agent, and is complete in the end") {

@@ -130,6 +130,10 @@ static void use_collectives(ddprun_group* group) {
         WORKS(ddprun_work_wait(sending, 0));
         EXPECT(all[0] == (rank + size - 1) % size);
     }
+    one = 1;
+    WORKS(ddprun_all_reduce(group, &one, 1, DDPRUN_INT32, DDPRUN_SUM, &work));
+    WORKS(ddprun_work_wait_in(work, NULL)); /* in host memory: a wait */
+    EXPECT(one == size);
     WORKS(ddprun_barrier(group, &work));
     while (!ddprun_work_is_done(work)) {
     }
@@ -152,9 +156,20 @@ static void misuse(ddprun_group* group, const ddprun_world* world) {
     EXPECT(ddprun_all_reduce(group, &number, 1, DDPRUN_BOOL, DDPRUN_AVERAGE, NULL) == DDPRUN_USAGE);
     EXPECT(
         ddprun_all_gather_v(group, &number, &number, NULL, DDPRUN_FLOAT32, NULL) == DDPRUN_USAGE);
-    EXPECT(ddprun_group_create(world, NULL, (ddprun_backend)9, 0, &none) == DDPRUN_USAGE);
-    EXPECT(ddprun_group_create(world, NULL, (ddprun_backend)3, 0, &none) == DDPRUN_USAGE);
+    ddprun_group_options options = {.size = sizeof options, .backend = 9};
+    EXPECT(ddprun_group_create(world, NULL, &options, &none) == DDPRUN_USAGE);
+    options.backend = 3;
+    EXPECT(ddprun_group_create(world, NULL, &options, &none) == DDPRUN_USAGE);
+    options.backend = DDPRUN_CPU;
+    options.size = 0;
+    EXPECT(ddprun_group_create(world, NULL, &options, &none) == DDPRUN_USAGE);
+    EXPECT(strstr(ddprun_last_error(), "options->size is 0: set it to") != NULL);
+    options.size = sizeof options;
+    options.reserved = 1;
+    EXPECT(ddprun_group_create(world, NULL, &options, &none) == DDPRUN_USAGE);
+    EXPECT(strstr(ddprun_last_error(), "options has a value in a field that ddprun ") != NULL);
     EXPECT(ddprun_work_wait(NULL, 0) == DDPRUN_USAGE);
+    EXPECT(ddprun_work_wait_in(NULL, NULL) == DDPRUN_USAGE);
     EXPECT(ddprun_last_error_ranks(NULL, 0) == 0);
     EXPECT(ddprun_group_rank(NULL) == -1 && ddprun_group_backend(NULL) == -1);
     EXPECT(ddprun_allocate(group, 0) == NULL);
@@ -246,7 +261,13 @@ static void come_late(ddprun_group* group, ddprun_store* store, const ddprun_wor
 }
 
 int main(void) {
-    ddprun_world world;
+    /* As if the program were newer than the library. */
+    struct {
+        ddprun_world known;
+        int64_t newer;
+    } place = {{.size = sizeof place}, 7};
+    ddprun_world world = {.size = sizeof world};
+    ddprun_world small = {.size = sizeof small - 1};
     ddprun_store* store = NULL;
     ddprun_group* group = NULL;
     ddprun_group* alone = NULL;
@@ -254,11 +275,20 @@ int main(void) {
     WORKS(ddprun_record_fatal_errors());
     EXPECT(ddprun_init("nowhere://", &world) == DDPRUN_USAGE);
     EXPECT(ddprun_init(NULL, NULL) == DDPRUN_USAGE);
+    EXPECT(ddprun_init(NULL, &small) == DDPRUN_USAGE);
+    EXPECT(strstr(ddprun_last_error(), "world->size is ") != NULL);
+    WORKS(ddprun_init(NULL, &place.known));
+    EXPECT(place.known.size == sizeof place && place.newer == 7);
+    EXPECT(ddprun_store_connect(&place.known, 60000, &store) == DDPRUN_USAGE);
+    place.newer = 0;
+    WORKS(ddprun_store_connect(&place.known, 60000, &store));
+    ddprun_store_free(store);
     WORKS(ddprun_init(NULL, &world));
     WORKS(ddprun_store_connect(&world, 60000, &store));
     use_store(store, &world);
 
-    WORKS(ddprun_group_create(&world, store, DDPRUN_AUTOMATIC, 60000, &group));
+    const ddprun_group_options options = {.size = sizeof options, .timeout_ms = 60000};
+    WORKS(ddprun_group_create(&world, store, &options, &group));
     EXPECT(ddprun_group_rank(group) == world.rank && ddprun_group_size(group) == world.world_size);
     EXPECT(ddprun_group_backend(group) == (world.world_size > 1 ? DDPRUN_CPU : DDPRUN_LOOPBACK));
     use_collectives(group);

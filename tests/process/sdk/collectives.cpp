@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/process/sdk/workers.hpp"
+#include "tests/process/support/temp_dir.hpp"
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <string>
+
 using namespace ddprun::tests;
+using ddprun::test::TempDir;
 
 namespace {
 
@@ -69,6 +74,29 @@ TEST_CASE("sdk: collectives in flight at the same time all complete") {
     for (const int count : {1, 2, 3})
         run(count, "pipelined");
 }
+
+#ifdef DDPRUN_PROFILER
+TEST_CASE("sdk: a profiler sees each call from its launch to its end") {
+    const TempDir folder;
+    const auto seen = folder / "seen";
+    run(2,
+        "pipelined",
+        {{"NVTX_INJECTION64_PATH", DDPRUN_PROFILER}, {"PROFILER_FILE", seen.string()}});
+
+    const auto text = ddprun::test::read_file(seen);
+    CAPTURE(text);
+    const auto count_of = [&](const std::string& line) {
+        std::size_t count = 0;
+        for (auto at = text.find(line); at != std::string::npos; at = text.find(line, at + 1))
+            ++count;
+        return count;
+    };
+    CHECK(count_of("domain ddprun\n") == 2);
+    CHECK(count_of("begin call 8: all_reduce (sum) of 50000 float32\n") == 2);
+    CHECK(count_of("begin ") == 16);
+    CHECK(count_of("end\n") == 16);
+}
+#endif
 
 TEST_CASE("sdk: several groups of one world do not disturb each other") {
     run(3, "several_groups");

@@ -75,6 +75,97 @@ void before_later_work(const ProcessGroup& on_gpu, const ProcessGroup&) {
     expect(values == Values(100, 8), "what was captured");
 }
 
+/// Work in the stream begins after the call, for which the host does not wait: the last rank makes
+/// it only when all others have enqueued what follows.
+void wait_in(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
+    const Gpu gpu(on_gpu.device());
+    const auto ranks = static_cast<float>(on_gpu.size());
+    Values values(100, 1);
+    Values seen;
+    on_gpu.use_stream(gpu.stream());
+    const bool is_late = on_gpu.rank() == on_gpu.size() - 1;
+    if (is_late) on_cpu.barrier().wait();
+    {
+        auto work = on_gpu.all_reduce(values.data(), values.size());
+        work.wait_in(gpu.stream());
+        work.wait();  // nothing is left to wait for
+    }
+    gpu.run([&] { seen = values; });
+    if (!is_late) on_cpu.barrier().wait();
+    gpu.drain();
+    expect(seen == Values(100, ranks), "what the stream has seen");
+}
+
+/// The host is at most some calls ahead, each call sees what the stream has done before it, and a
+/// group waits for what is left to it.
+void wait_in_many(const ProcessGroup& on_gpu, const ProcessGroup&) {
+    constexpr int calls = 200;
+    constexpr int most_ahead = 18;
+    const Gpu gpu(on_gpu.device());
+    Values values(100, static_cast<float>(on_gpu.rank()));
+    std::atomic<int> done = 0;
+    on_gpu.use_stream(gpu.stream());
+    for (int i = 0; i < calls; ++i) {
+        on_gpu.all_reduce(values.data(), values.size(), Op::max).wait_in(gpu.stream());
+        expect(i - done <= most_ahead, "the host is too far ahead");
+        gpu.run([&] {
+            for (auto& value : values)
+                ++value;
+            ++done;
+        });
+    }
+    {
+        const auto other = *on_gpu.split(0);
+        other.use_stream(gpu.stream());
+        other.all_reduce(values.data(), values.size(), Op::max).wait_in(gpu.stream());
+    }
+    expect(done == calls, "a group has not waited for a call that was left to it");
+    gpu.drain();
+    expect(values == Values(100, static_cast<float>(on_gpu.size() - 1 + calls)), "the values");
+}
+
+/// Calls that no thread waits for fail, and the stream goes on; a later call throws the error. The
+/// work between them takes so long that the group's thread has nothing to do for a while.
+void lost_in_stream(const ProcessGroup& on_gpu, const ProcessGroup&) {
+    constexpr int calls = 20;
+    constexpr int last_of_the_lost = 17;
+    const bool is_lost = on_gpu.rank() == on_gpu.size() - 1;
+    Values values(100);
+    const Gpu gpu(on_gpu.device());
+    on_gpu.use_stream(gpu.stream());
+    for (int i = 0; i < (is_lost ? last_of_the_lost : calls); ++i) {
+        gpu.work_for(120ms);
+        on_gpu.all_reduce(values.data(), values.size()).wait_in(gpu.stream());
+    }
+    say("ready");
+    while (is_lost)
+        ::pause();
+    gpu.drain();
+    on_gpu.barrier().wait();
+}
+
+/// A message is waited for by the host, and a stream that is being captured is refused.
+void wait_in_refused(const ProcessGroup& on_gpu, const ProcessGroup&) {
+    const Gpu gpu(on_gpu.device());
+    Values values(100, static_cast<float>(on_gpu.rank()));
+    (on_gpu.rank() == 0 ? on_gpu.send(values.data(), values.size(), 1)
+                        : on_gpu.recv(values.data(), values.size(), 0))
+        .wait_in(gpu.stream());
+    expect(values == Values(100, 0), "the message");
+    std::fill(values.begin(), values.end(), static_cast<float>(on_gpu.rank() + 1));
+    auto work = on_gpu.all_reduce(values.data(), values.size());
+    gpu.capture([&] {
+        try {
+            work.wait_in(gpu.stream());
+            expect(false, "a captured stream is refused");
+        } catch (const UsageError& error) {
+            say(error.what());
+        }
+    });
+    expect(values == Values(100, 3), "the host has waited");
+    on_gpu.barrier().wait();
+}
+
 /// Memory is kept until the device no longer uses it.
 void given_back_in_use(const ProcessGroup& on_gpu, const ProcessGroup&) {
     const Gpu gpu(on_gpu.device());
@@ -142,6 +233,10 @@ GpuScenarios gpu_calls() {
         {"gpu_given_back_in_use", given_back_in_use},
         {"gpu_in_flight", in_flight},
         {"gpu_lost_behind_own_work", lost_behind_own_work},
+        {"gpu_lost_in_stream", lost_in_stream},
+        {"gpu_wait_in", wait_in},
+        {"gpu_wait_in_many", wait_in_many},
+        {"gpu_wait_in_refused", wait_in_refused},
     };
 }
 

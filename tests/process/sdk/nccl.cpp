@@ -45,6 +45,18 @@ std::string all_of(int code, int count) {
     return codes;
 }
 
+/// Runs a scenario with a GPU for each rank, and expects success.
+void run_on_gpus(int count, const std::string& scenario) {
+    const FakeGpus gpus;
+    Workers workers(count, {scenario}, gpus.variables({{"FAKE_GPU_COUNT", std::to_string(count)}}));
+    const auto codes = workers.exit_codes();
+    std::string outputs;
+    for (int rank = 0; rank < count; ++rank)
+        outputs += workers.output(rank);
+    CAPTURE(outputs);
+    CHECK(codes == all_of(0, count));
+}
+
 void check_said(const Workers& workers, const std::vector<int>& ranks, const std::string& words) {
     for (const int rank : ranks) {
         CAPTURE(workers.output(rank));
@@ -234,20 +246,37 @@ TEST_CASE("nccl: a death during any call, messages too, aborts all communicators
 }
 
 TEST_CASE("nccl: a collective begins after the work already in the stream") {
-    const FakeGpus gpus;
-    Workers workers(3, {"gpu_after_stream"}, gpus.variables({{"FAKE_GPU_COUNT", "3"}}));
-
-    CHECK(workers.exit_codes() == "0 0 0");
-    CAPTURE(workers.output(0));
+    run_on_gpus(3, "gpu_after_stream");
 }
 
 TEST_CASE("nccl: a collective does not wait for work enqueued after its launch") {
+    run_on_gpus(2, "gpu_before_later_work");
+}
+
+TEST_CASE("nccl: a stream waits for a collective, and the host does not") {
+    run_on_gpus(3, "gpu_wait_in");
+}
+
+TEST_CASE("nccl: hundreds of collectives that only a stream waits for") {
+    run_on_gpus(2, "gpu_wait_in_many");
+}
+
+TEST_CASE("nccl: a loss in a collective that only a stream waits for is the next call's error") {
     const FakeGpus gpus;
-    Workers workers(2, {"gpu_before_later_work"}, gpus.variables({{"FAKE_GPU_COUNT", "2"}}));
+    Workers workers(3, {"gpu_lost_in_stream"}, gpus.variables({{"FAKE_GPU_COUNT", "3"}}));
+    workers.await_line("ready");
+    workers.kill(2, SIGKILL);
+
+    CHECK(workers.exit_codes() == "10 10 137");
+    check_said(workers, {0, 1}, "lost rank 2");
+}
+
+TEST_CASE("nccl: a message is waited for by the host, and a captured stream is refused") {
+    const FakeGpus gpus;
+    Workers workers(2, {"gpu_wait_in_refused"}, gpus.variables({{"FAKE_GPU_COUNT", "2"}}));
 
     CHECK(workers.exit_codes() == "0 0");
-    CAPTURE(workers.output(0));
-    CAPTURE(workers.output(1));
+    check_said(workers, {0, 1}, "a stream that is being captured into a CUDA graph cannot wait");
 }
 
 TEST_CASE("nccl: memory is freed when the device is done with it") {

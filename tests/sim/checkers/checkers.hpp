@@ -10,6 +10,7 @@
 #include "tests/sim/checkers/ranks.hpp"
 #include "tests/sim/checkers/rounds.hpp"
 #include "tests/sim/checkers/saves.hpp"
+#include "tests/sim/checkers/states.hpp"
 #include "tests/sim/checkers/votes.hpp"
 
 #include <cstdint>
@@ -33,6 +34,7 @@ public:
         isolation_.on_worker_started(fact, complaints_);
         if (is_elected_) endings_.on_worker_started(fact, complaints_);
         saves_.on_worker_started(fact);
+        states_.on_worker_started(fact, complaints_);
     }
     /// Called when servers are elected: also checks the invariants of elections.
     void expect_election() { is_elected_ = true; }
@@ -93,6 +95,7 @@ private:
     bool is_elected_ = false;
     bool is_no_signal_due_ = false;
     Saves saves_;
+    States states_;
 };
 
 }  // namespace ddprun::sim

@@ -6,6 +6,7 @@
 #include "rendezvous/voters/vote.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct WorkerStarted {
     int local_rank = 0;
     int pid = 0;
     Instant at;
+    /// It was held since the round before; none: it is a new process.
+    std::optional<control::KeptWorker> kept = std::nullopt;
 
     int rank() const { return assignment.rank_base + local_rank; }
     int round() const { return assignment.round; }

@@ -3,7 +3,6 @@
 // next.
 #include "tests/support/cuda_on_cpu/kernel.hpp"
 #include "tests/support/cuda_on_cpu/warp.hpp"
-#include "worker_sdk/src/sanitizers.hpp"
 
 #include <setjmp.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 // Presents each fiber as a thread to ThreadSanitizer, if that is used, with only the ordering that
@@ -22,6 +22,7 @@
 // without it.
 extern "C" {
 void* __tsan_create_fiber(unsigned flags) __attribute__((weak));
+void __tsan_destroy_fiber(void* fiber) __attribute__((weak));
 void* __tsan_get_current_fiber() __attribute__((weak));
 void __tsan_switch_to_fiber(void* fiber, unsigned flags) __attribute__((weak));
 void __tsan_acquire(void* address) __attribute__((weak));
@@ -30,6 +31,12 @@ void AnnotateIgnoreReadsBegin(const char* file, int line) __attribute__((weak));
 void AnnotateIgnoreReadsEnd(const char* file, int line) __attribute__((weak));
 void AnnotateIgnoreWritesBegin(const char* file, int line) __attribute__((weak));
 void AnnotateIgnoreWritesEnd(const char* file, int line) __attribute__((weak));
+// AddressSanitizer's: without them it takes each switch for a return, in a swapcontext that clears
+// what it knows of the whole stack.
+void __sanitizer_start_switch_fiber(void** frames, const void* stack, std::size_t bytes)
+    __attribute__((weak));
+void __sanitizer_finish_switch_fiber(void* frames, const void** stack, std::size_t* bytes)
+    __attribute__((weak));
 }
 
 namespace cuda_on_cpu {
@@ -80,25 +87,53 @@ public:
     }
 };
 
-/// Reused from block to block, and never freed: at most one per thread of a block.
+/// Reused from block to block: at most one per thread of a block.
 struct Fiber {
+    Fiber() = default;
+    Fiber(const Fiber&) = delete;
+    Fiber& operator=(const Fiber&) = delete;
+    ~Fiber() {
+        if (mapped && watched) __tsan_destroy_fiber(watched);
+        if (mapped) ::munmap(mapped, bytes);
+    }
+
     ucontext_t context{};
     jmp_buf left{};  ///< where it was
     bool has_begun = false;
     void* watched = nullptr;  ///< ThreadSanitizer's
+    const void* stack = nullptr;
+    std::size_t bytes = 0;
+    void* mapped = nullptr;  ///< the stack, if it is not one of a thread of the process
 };
 
-/// Switches without the system calls that swapcontext makes each time; sanitizers only support the
-/// latter.
+/// Announces a switch to AddressSanitizer. The value is for `has_arrived`, where `from` goes on.
+void* announce_switch(const Fiber& to) {
+    void* frames = nullptr;
+    if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(&frames, to.stack, to.bytes);
+    return frames;
+}
+
+/// `left`: the fiber whose stack is not known yet, from which this one was entered.
+void has_arrived(void* frames, Fiber* left = nullptr) {
+    if (!__sanitizer_finish_switch_fiber) return;
+    __sanitizer_finish_switch_fiber(
+        frames, left ? &left->stack : nullptr, left ? &left->bytes : nullptr);
+}
+
+/// Switches without the system calls that swapcontext makes each time; ThreadSanitizer only
+/// supports the latter.
 void leave(Fiber& from, Fiber& to) {
-    if (ddprun::is_sanitized || is_watched()) {
+    if (is_watched()) {
         ::swapcontext(&from.context, &to.context);
         return;
     }
+    void* const frames = announce_switch(to);
     from.has_begun = true;
-    if (::_setjmp(from.left) != 0) return;
-    if (to.has_begun) ::_longjmp(to.left, 1);
-    ::setcontext(&to.context);
+    if (::_setjmp(from.left) == 0) {
+        if (to.has_begun) ::_longjmp(to.left, 1);
+        ::setcontext(&to.context);
+    }
+    has_arrived(frames);
 }
 
 /// Threads wait here until all of them have arrived. The values of a turn stay until all have
@@ -165,9 +200,16 @@ private:
 
 /// One per thread of the process, kept until that thread ends.
 Block& block() {
-    static thread_local Block* only = nullptr;
-    if (!only) only = new Block;
-    return *only;
+    struct Only {
+        Block* block = nullptr;
+        ~Only() {
+            const Unseen here;
+            delete std::exchange(block, nullptr);
+        }
+    };
+    static thread_local Only only;
+    if (!only.block) only.block = new Block;
+    return *only.block;
 }
 
 void Block::abort_with(const char* why) const {
@@ -246,6 +288,9 @@ void Block::prepare(Fiber& fiber) const {
     fiber.context.uc_stack.ss_size = stack_bytes;
     fiber.context.uc_link = nullptr;
     ::makecontext(&fiber.context, &Block::fiber_main, 0);
+    fiber.mapped = stack;
+    fiber.stack = stack;
+    fiber.bytes = stack_bytes;
     if (is_watched()) fiber.watched = __tsan_create_fiber(0);
 }
 
@@ -261,6 +306,7 @@ void Block::switch_to(Fiber& fiber) {
 /// other, one fiber is enough. With ThreadSanitizer each thread has its own fiber.
 void Block::fiber_main() {
     auto& here = block();
+    has_arrived(nullptr, &here.home_);
     for (;;) {
         here.run_threads();
         const Unseen bookkeeping;

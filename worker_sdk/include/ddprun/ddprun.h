@@ -8,10 +8,10 @@
 /* The worker SDK for C, and for every language that can call C. The C++ headers beside this one are
  * wrappers of these functions, with exceptions and types.
  *
- *   ddprun_world world;
+ *   ddprun_world world = {.size = sizeof world};
  *   ddprun_group *group;
  *   int failed = ddprun_init(NULL, &world);
- *   if (!failed) failed = ddprun_group_create(&world, NULL, DDPRUN_AUTOMATIC, 0, &group);
+ *   if (!failed) failed = ddprun_group_create(&world, NULL, NULL, &group);
  *   if (failed) return complain(ddprun_last_error());
  *   ddprun_all_reduce(group, gradients, count, DDPRUN_FLOAT32, DDPRUN_AVERAGE, NULL);
  *
@@ -23,7 +23,12 @@
  * thread uses it; and the collectives of one group are called in the same order on every rank, in
  * practice by one thread. ddprun_last_error() is the calling thread's own.
  *
- * Text is UTF-8 and ends with a zero; NULL where a text or a handle is required is DDPRUN_USAGE. */
+ * Text is UTF-8 and ends with a zero; NULL where a text or a handle is required is DDPRUN_USAGE.
+ *
+ * Structures begin with their size in bytes, which the caller sets before each use: a library that
+ * is newer or older than the program then reads and writes only the fields that both have. Fields
+ * are only ever added, at the end, and 0 in them means what was before. A structure that is smaller
+ * than the first release's, or has a value where the library has no field, is DDPRUN_USAGE. */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -63,6 +68,7 @@ const char* ddprun_version(void);
 
 /* A plain value: copy it, fill one by hand. See ddprun/world.hpp for each field. */
 typedef struct ddprun_world {
+    size_t size; /* sizeof(ddprun_world) */
     int rank;
     int world_size;
     int local_rank;
@@ -76,6 +82,7 @@ typedef struct ddprun_world {
     char incarnation[256];
     char node_addr[256];
     char store_file[4096];
+    int reserved; /* 0 */
 } ddprun_world;
 
 /* `init_method`: NULL or "env://" (reads the launcher's variables; if none is set, the world has
@@ -162,14 +169,20 @@ typedef int ddprun_type;
 enum { DDPRUN_SUM = 0, DDPRUN_AVERAGE = 1, DDPRUN_MIN = 2, DDPRUN_MAX = 3, DDPRUN_PRODUCT = 4 };
 typedef int ddprun_op;
 
+typedef struct ddprun_group_options {
+    size_t size; /* sizeof(ddprun_group_options) */
+    ddprun_backend backend;
+    int reserved; /* 0 */
+    /* Limits the time to connect to the peers, and each collective; 0 means ten minutes. */
+    int64_t timeout_ms;
+} ddprun_group_options;
+
 /* Every rank of the world calls it. `store` is a store of the same round, or NULL; then the group
- * opens its own connection. `timeout_ms` limits the time to connect to the peers, and each
- * collective; 0 means ten minutes. */
+ * opens its own connection. With NULL for `options` all of them are 0. */
 int ddprun_group_create(
     const ddprun_world* world,
     const ddprun_store* store,
-    ddprun_backend backend,
-    int64_t timeout_ms,
+    const ddprun_group_options* options,
     ddprun_group** group);
 /* A group of some ranks of another group. Called by exactly these ranks. */
 int ddprun_group_create_sub(
@@ -203,13 +216,23 @@ void ddprun_deallocate(void* memory);
 
 /* A collective that was launched. With NULL for `work` the call itself waits for the end. Otherwise
  * the buffers belong to the group until ddprun_work_wait has returned, and every work is waited for
- * exactly once: the wait also frees it, whatever it returns. */
+ * exactly once, here or in a stream: the wait also frees it, whatever it returns. */
 typedef struct ddprun_work ddprun_work;
 
 /* Waits at most `timeout_ms`; 0: as long as the group's timeout allows. When it passes, the group
  * is aborted, since one collective cannot be cancelled alone; the peers get DDPRUN_PEER_LOST, or
  * the same DDPRUN_TIMEOUT, which names them. */
 int ddprun_work_wait(ddprun_work* work, int64_t timeout_ms);
+/* On DDPRUN_NCCL, instead of ddprun_work_wait: work that is put into `stream` from now on, a
+ * cudaStream_t on the group's device or NULL for CUDA's default stream, begins after the
+ * collective, and may use its buffers. The host waits only until NCCL has enqueued the call, which
+ * for the first one of a kind connects the ranks, and while more than 16 calls have not ended. A
+ * group that is freed waits for the calls that have not. An error of the collective is returned by
+ * a later call on the group; what is in the buffers is then undefined, so wait for a later call
+ * before results are saved. For messages, and on other backends, this is ddprun_work_wait(work, 0).
+ *
+ * DDPRUN_USAGE: `stream` is being captured into a graph; the host has waited instead. */
+int ddprun_work_wait_in(ddprun_work* work, void* stream);
 /* 1 when ddprun_work_wait would not wait. */
 int ddprun_work_is_done(const ddprun_work* work);
 
@@ -340,6 +363,32 @@ ddprun_phase ddprun_set_phase(ddprun_phase phase);
 int ddprun_should_save(uint64_t step);
 /* The save for which ddprun_should_save(step) was 1 is complete. Any other step has no effect. */
 void ddprun_saved(uint64_t step);
+
+/* ---- Recovery in the same process ---------------------------------------------------------- */
+
+/* This process goes on in the next round, with its state, when another worker has failed. See
+ * ddprun/recovery.hpp. */
+typedef struct ddprun_recovery ddprun_recovery;
+
+int ddprun_recovery_create(ddprun_recovery** recovery);
+void ddprun_recovery_free(ddprun_recovery* recovery);
+/* 1: this process's agent can hold it; 0: it cannot, or `recovery` is NULL. */
+int ddprun_recovery_is_possible(const ddprun_recovery* recovery);
+/* Aborts the group when its round is over on other ranks. The group may be freed before. */
+int ddprun_recovery_end_with_round(ddprun_recovery* recovery, ddprun_group* group);
+/* Waits up to `timeout_ms` for the end of the round, then without a limit for the next one, and
+ * changes the environment. `committed`: the last step that the state contains completely, -1: none;
+ * `is_clean`: 1 when it has not changed since. */
+int ddprun_recovery_next_round(
+    ddprun_recovery* recovery,
+    int64_t committed,
+    int is_clean,
+    int64_t timeout_ms,
+    ddprun_world* world);
+/* `exists` becomes 1 when all ranks of the round begin with the state of one of them, else 0;
+ * `rank` and `step`, which may be NULL, then name that rank and the last step in its state.
+ * DDPRUN_ERROR in a new process of that rank: the state is lost, end the program. */
+int ddprun_state_source(int* exists, int* rank, uint64_t* step);
 
 /* ---- Errors for the launcher's report ------------------------------------------------------ */
 

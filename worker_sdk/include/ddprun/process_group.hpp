@@ -28,10 +28,10 @@ namespace ddprun {
 /// that disagree about size, type, operation or order get Mismatch, never wrong numbers.
 ///
 /// `count` is the number of elements that one rank sends to one other rank; it may be 0. A buffer
-/// belongs to the group from the call until its Work has been waited for. Buffers of one call do
-/// not overlap, except that a rank's own part may be in place, that is: the input of all_gather and
-/// gather at its position in the output, the output of reduce_scatter and scatter at its position
-/// in the input.
+/// belongs to the group from the call until its Work has been waited for, by the host or, on nccl,
+/// in a stream (`Work::wait_in`). Buffers of one call do not overlap, except that a rank's own part
+/// may be in place, that is: the input of all_gather and gather at its position in the output, the
+/// output of reduce_scatter and scatter at its position in the input.
 ///
 /// An invalid call (a root that does not exist, a null buffer, an overlap) throws UsageError and
 /// launches nothing. All other errors are thrown by `Work::wait`: after one of them the group is
@@ -198,6 +198,7 @@ public:
     int device() const { return ddprun_group_device(handle()); }
     /// On nccl: each later call begins after the work that is in this cudaStream_t at the time of
     /// the call. With null, the default, a call begins at once, so its buffers must be ready.
+    /// `Work::wait_in` is the other direction.
     void use_stream(void* stream) const { throw_if(ddprun_group_use_stream(handle(), stream)); }
 
     /// Calls for element types that are known only at run time.
@@ -232,11 +233,13 @@ private:
     static ProcessGroup create(
         const World& world, const ddprun_store* store, const Options& options) {
         const auto from = world.to_c();
+        ddprun_group_options chosen{};
+        chosen.size = sizeof chosen;
+        chosen.backend = static_cast<ddprun_backend>(options.backend);
         // In C, zero means the default timeout; here it is an error.
-        const std::int64_t timeout_ms = options.timeout.count() > 0 ? options.timeout.count() : -1;
+        chosen.timeout_ms = options.timeout.count() > 0 ? options.timeout.count() : -1;
         ddprun_group* handle = nullptr;
-        throw_if(ddprun_group_create(
-            &from, store, static_cast<ddprun_backend>(options.backend), timeout_ms, &handle));
+        throw_if(ddprun_group_create(&from, store, &chosen, &handle));
         return ProcessGroup(handle);
     }
 

@@ -13,8 +13,8 @@
 namespace ddprun {
 
 /// A collective that was launched. Its buffers belong to the group until `wait` has returned or
-/// thrown. A Work that is not waited for waits in its destructor (and ignores errors: the next call
-/// on the group throws them). For one thread at a time.
+/// thrown, or in a stream (`wait_in`). A Work that is not waited for waits in its destructor (and
+/// ignores errors: the next call on the group throws them). For one thread at a time.
 class [[nodiscard]] Work {
 public:
     using Clock = std::chrono::steady_clock;
@@ -48,6 +48,24 @@ public:
     void wait(Clock::time_point deadline) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
         wait_for(std::max<std::int64_t>(left.count(), 1));
+    }
+
+    /// On nccl, instead of `wait`: work that is put into `stream` from now on, a cudaStream_t on
+    /// the group's device or null for CUDA's default stream, begins after the collective, and may
+    /// use its buffers. The host waits only until NCCL has enqueued the call, which for the first
+    /// one of a kind connects the ranks, and while more than 16 calls have not ended. This Work is
+    /// then done with: `is_done` is true, though the buffers are in use. A group that is destroyed
+    /// waits for the calls that have not ended. An error of the collective is thrown by a later
+    /// call on the group; what is in the buffers is then undefined, so `wait` for a later call
+    /// before results are saved. For messages (send, recv), and on other backends, this is
+    /// `wait()`.
+    ///
+    /// Throws UsageError when the stream is being captured into a graph; the host has waited then.
+    void wait_in(void* stream) {
+        if (failure_) std::rethrow_exception(failure_);
+        if (!handle_) return;
+        const int status = ddprun_work_wait_in(std::exchange(handle_, nullptr), stream);
+        if (status != DDPRUN_OK) fail(status);
     }
 
 private:

@@ -9,6 +9,12 @@
 
 namespace ddprun {
 
+/// The rank whose state all ranks of a round begin with, and the last step in that state.
+struct StateSource {
+    int rank = 0;
+    std::uint64_t step = 0;
+};
+
 /// This process's rank among the workers of its round, and the address of their store. A plain
 /// value: copy it, print it, build one by hand in a test.
 struct World {
@@ -63,6 +69,7 @@ struct World {
     /// folder means a file in it. A file that an earlier run left at PATH is ignored.
     static World from(const std::string& init_method) {
         ddprun_world world{};
+        world.size = sizeof world;
         throw_if(ddprun_init(init_method.c_str(), &world));
         return from_c(world);
     }
@@ -96,6 +103,7 @@ inline World World::from_c(const ddprun_world& from) {
 
 inline ddprun_world World::to_c() const {
     ddprun_world to{};
+    to.size = sizeof to;
     to.rank = rank;
     to.world_size = world_size;
     to.local_rank = local_rank;

@@ -16,7 +16,8 @@ the last ones of the rank that failed. All ranks can save the same step before a
             save(step)
             ddprun.saved(step)
 
-Under torchrun or alone the calls do nothing, and should_save is False. docs/python-module.md has the rest."""
+Under torchrun or alone the calls do nothing, and should_save is False. docs/python-module.md has the rest, and
+docs/recovery.md what PyTorch scripts need to keep their processes when another worker fails."""
 import os as _os
 import sys as _sys
 import time as _time
@@ -237,3 +238,12 @@ def _detach():
 
 
 _os.register_at_fork(after_in_child=_detach)
+
+
+def __getattr__(name):
+    # These need PyTorch: it is imported with the first of them.
+    if name in ("State", "elastic", "init_process_group"):
+        from ddprun import _elastic
+
+        return getattr(_elastic, name)
+    raise AttributeError(f"module 'ddprun' has no attribute {name!r}")

@@ -95,6 +95,24 @@ int ddprun_work_wait(ddprun_work* work, int64_t timeout_ms) {
     });
 }
 
+int ddprun_work_wait_in(ddprun_work* work, void* stream) {
+    bool is_ordered = false;
+    const int status = guarded([&] {
+        need(work, "work");
+        is_ordered = work->group->precede(work->ticket, stream);
+    });
+    if (!is_ordered) {
+        const int waited = ddprun_work_wait(work, 0);
+        return waited != DDPRUN_OK ? waited : status;
+    }
+    return guarded([&] {
+        // The group does not keep itself alive: the memory has no handle to it.
+        const auto group = std::exchange(work->group, nullptr);
+        group->leave(
+            work->ticket, {work, [](void* memory) { delete static_cast<ddprun_work*>(memory); }});
+    });
+}
+
 int ddprun_work_is_done(const ddprun_work* work) {
     return !work || work->group->is_done(work->ticket) ? 1 : 0;
 }

@@ -14,6 +14,7 @@ namespace {
 
 using ddprun::Backend;
 using ddprun::c::guarded;
+using ddprun::c::known_part;
 using ddprun::c::need;
 using ddprun::c::of;
 using ddprun::groups::Group;
@@ -41,18 +42,18 @@ extern "C" {
 int ddprun_group_create(
     const ddprun_world* world,
     const ddprun_store* store,
-    ddprun_backend backend,
-    int64_t timeout_ms,
+    const ddprun_group_options* options,
     ddprun_group** group) {
     return guarded([&] {
-        need(world, "world");
+        const auto in_world = known_part(world, "world");
+        const auto chosen = options ? known_part(options, "options") : ddprun_group_options{};
         need(group, "group");
-        const auto timeout = timeout_ms == 0 ? ddprun::waiting_times::default_group_timeout
-                                             : std::chrono::milliseconds{timeout_ms};
+        const auto timeout = chosen.timeout_ms == 0 ? ddprun::waiting_times::default_group_timeout
+                                                    : std::chrono::milliseconds{chosen.timeout_ms};
         *group = new ddprun_group{group_of_world(
-            ddprun::World::from_c(*world),
+            ddprun::World::from_c(in_world),
             store,
-            ddprun::c::checked(backend, Backend::nccl, "backend"),
+            ddprun::c::checked(chosen.backend, Backend::nccl, "backend"),
             timeout)};
     });
 }

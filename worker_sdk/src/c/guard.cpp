@@ -5,10 +5,21 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
 namespace ddprun::c {
+
+// A field that fits into the room at the end would not change the size: there is none.
+static_assert(offsetof(ddprun_world, reserved) + sizeof(int) == sizeof(ddprun_world));
+static_assert(
+    offsetof(ddprun_group_options, timeout_ms) + sizeof(std::int64_t) ==
+    sizeof(ddprun_group_options));
+static_assert(sizeof(ddprun_world) >= first_size<ddprun_world>);
+static_assert(sizeof(ddprun_group_options) >= first_size<ddprun_group_options>);
+
 namespace {
 
 /// A text that is cut to fit.

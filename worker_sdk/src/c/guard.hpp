@@ -4,6 +4,9 @@
 #include "ddprun/ddprun.h"
 #include "ddprun/error.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -47,6 +50,52 @@ static_assert(static_cast<int>(ErrorCode::other) == DDPRUN_ERROR);
 /// Throws UsageError when a required pointer is null.
 inline void need(const void* pointer, const char* name) {
     if (!pointer) throw UsageError(std::string{name} + " is NULL");
+}
+
+/// The size of a structure in the first release that had it.
+template <class Struct>
+inline constexpr std::size_t first_size = 0;
+template <>
+inline constexpr std::size_t first_size<ddprun_world> = 4912;
+template <>
+inline constexpr std::size_t first_size<ddprun_group_options> = 24;
+
+/// Far above any size that is meant: such a size was never set.
+inline constexpr std::size_t longest_struct = 65536;
+
+template <class Struct>
+std::size_t known_size(const Struct* given, const char* name) {
+    need(given, name);
+    if (given->size < first_size<Struct> || given->size > longest_struct)
+        throw UsageError(
+            std::string{name} + "->size is " + std::to_string(given->size) +
+            ": set it to the structure's sizeof, here " + std::to_string(sizeof(Struct)));
+    return std::min(given->size, sizeof(Struct));
+}
+
+/// The fields that the program and this library have; the others are 0. Throws UsageError for a
+/// value in a field that only the program has.
+template <class Struct>
+Struct known_part(const Struct* given, const char* name) {
+    Struct known{};
+    const auto size = known_size(given, name);
+    std::memcpy(&known, given, size);
+    const auto* const bytes = reinterpret_cast<const char*>(given);
+    const bool has_more =
+        std::any_of(bytes + size, bytes + given->size, [](char byte) { return byte != 0; });
+    if (known.reserved != 0 || has_more)
+        throw UsageError(
+            std::string{name} + " has a value in a field that ddprun " + ddprun_version() +
+            " does not have");
+    return known;
+}
+
+/// Fills the fields that the program and this library have.
+template <class Struct>
+void fill(Struct* place, const char* name, Struct value) {
+    const auto size = known_size(place, name);
+    value.size = place->size;
+    std::memcpy(place, &value, size);
 }
 
 /// C passes enumerators as numbers, which may have any value.

@@ -62,10 +62,10 @@ extern "C" {
 
 int ddprun_store_connect(const ddprun_world* world, int64_t timeout_ms, ddprun_store** store) {
     return guarded([&] {
-        need(world, "world");
+        const auto known = ddprun::c::known_part(world, "world");
         need(store, "store");
         *store = new ddprun_store(
-            ddprun::store_access::connect(ddprun::World::from_c(*world), Milliseconds{timeout_ms}));
+            ddprun::store_access::connect(ddprun::World::from_c(known), Milliseconds{timeout_ms}));
     });
 }
 

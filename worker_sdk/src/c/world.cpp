@@ -24,11 +24,11 @@ void print_world_of_one() {
 
 extern "C" int ddprun_init(const char* init_method, ddprun_world* world) {
     return ddprun::c::guarded([&] {
-        ddprun::c::need(world, "world");
+        ddprun::c::known_size(world, "world");
         const auto found = ddprun::environment::read_world(
             [](const char* name) { return ::getenv(name); },
             ddprun::parse_init_method(init_method ? init_method : ""));
         if (!found.is_launched()) print_world_of_one();
-        *world = found.to_c();
+        ddprun::c::fill(world, "world", found.to_c());
     });
 }

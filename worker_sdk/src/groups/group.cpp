@@ -67,6 +67,7 @@ std::shared_ptr<Group> Group::create(
     std::function<Opened()> open,
     std::shared_ptr<FailureMonitor> monitor,
     std::optional<GroupConfig> config) {
+    ProfilerRange::prepare();
     auto group = std::make_shared<Group>(settings);
     if (monitor) group->monitor_ = std::move(monitor);
     group->monitor_->at_verdict(
@@ -83,6 +84,7 @@ std::shared_ptr<Group> Group::create(
 }
 
 std::shared_ptr<Group> Group::create_alone() {
+    ProfilerRange::prepare();
     return std::make_shared<Group>(Settings{});
 }
 
@@ -126,6 +128,7 @@ void Group::launch(Collective collective, Ticket& ticket) {
         if (const auto refused = transport_->refusal(collective))
             throw_error(*refused, settings_.round);
     ticket.collective = collective;
+    ticket.range = ProfilerRange(collective);
     if (!transport_) {
         ++count;
         finish(ticket, perform_alone(collective));
@@ -169,6 +172,22 @@ void Group::begin(std::unique_lock<std::mutex>& lock, Ticket& ticket, bool is_ne
     lock.lock();
     if (ticket.has_begun) ticket.is_quick = true;
     if (outcome) finish(ticket, std::move(outcome));
+}
+
+bool Group::precede(const Ticket& ticket, void* stream) {
+    const std::lock_guard one_at_a_time(launch_mutex_);
+    std::shared_ptr<Transport> transport;
+    {
+        const std::lock_guard lock(mutex_);
+        if (ticket.is_done || !ticket.has_begun) return false;
+        transport = transport_;
+    }
+    auto error = caught([&] { return transport->precede(ticket.collective, stream); });
+    if (!error) return true;
+    if (error->kind == GroupError::Kind::usage)
+        throw_error(placed(ticket.collective, std::move(*error)), settings_.round);
+    abort(*end_by(ticket.collective, std::move(*error), *transport));
+    return false;
 }
 
 bool Group::is_done(const Ticket& ticket) const {
@@ -337,6 +356,7 @@ void Group::perform_front(std::unique_lock<std::mutex>& lock, Lane& lane, millis
     lane.current.reset();
     if (!ticket.has_begun) --lane.not_begun_count;
     finish(ticket, std::move(outcome));
+    lane.wake();  // its thread may have gone to sleep meanwhile
 }
 
 /// Requires: the mutex is held.
@@ -345,6 +365,8 @@ void Group::finish(Ticket& ticket, Outcome outcome) {
     if (outcome && !dead_) dead_ = outcome;
     if (outcome) ticket.outcome = dead_;
     trace_.ended(ticket.trace_number, !outcome);
+    ticket.range.end();
+    const auto memory = std::move(ticket.memory);
     ticket.is_done = true;  // from here on its owner may destroy it
     work_done_.notify_all();
 }

@@ -55,7 +55,8 @@ public:
     explicit Group(Settings settings);
     Group(const Group&) = delete;
     Group& operator=(const Group&) = delete;
-    /// Requires: no ticket is in flight (a ddprun_work keeps its group alive).
+    /// Waits for the tickets that were left to it. Requires: no other ticket is in flight (a
+    /// ddprun_work keeps its group alive).
     ~Group();
 
     const Settings& settings() const { return settings_; }
@@ -68,6 +69,13 @@ public:
     /// Returns when the ticket is done, or throws its error; never before. A deadline that passes
     /// aborts the group with Timeout.
     void wait(const Ticket& ticket, std::optional<Clock::time_point> deadline);
+    /// Orders later work in the CUDA stream after the ticket's collective, without waiting for it.
+    /// Returns false where that is not possible: then `wait`. Throws a usage error, which changes
+    /// nothing.
+    bool precede(const Ticket& ticket, void* stream);
+    /// The caller does not wait for the ticket: the group frees its memory when it is done, and an
+    /// error is thrown by the next call. Waits while too many calls are in flight.
+    void leave(Ticket& ticket, TicketMemory memory);
     /// Launches it and waits for it.
     void perform(const Collective& collective);
     void abort(GroupError why);

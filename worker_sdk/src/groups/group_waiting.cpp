@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <exception>
 #include <string>
 #include <utility>
@@ -18,6 +19,10 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
+
+/// How many calls are in flight before a program that waits for none has to: half of what the nccl
+/// backend can begin at once.
+constexpr std::size_t most_in_flight = 16;
 
 }  // namespace
 
@@ -33,6 +38,27 @@ void Group::wait(const Ticket& ticket, std::optional<Clock::time_point> deadline
     if (!ticket.outcome) return;
     write_trace();
     throw_error(*ticket.outcome, settings_.round);
+}
+
+void Group::leave(Ticket& ticket, TicketMemory memory) {
+    std::unique_lock lock(mutex_);
+    if (ticket.is_done) {
+        const auto outcome = ticket.outcome;
+        lock.unlock();
+        if (!outcome) return;
+        write_trace();
+        throw_error(*outcome, settings_.round);
+    }
+    auto& lane = lane_of(ticket.collective);
+    ticket.memory = std::move(memory);
+    lane.wake();
+    // What is left to the group needs an end, and memory, until it is done.
+    while (lane.queue.size() > most_in_flight) {
+        if (may_perform(lane) && lane.queue.front()->has_begun)
+            perform_front(lock, lane, settings_.timeout);
+        else
+            work_done_.wait(lock);
+    }
 }
 
 /// Called once, by the first thread that throws the group's error. A file that cannot be written is
@@ -113,7 +139,6 @@ bool Group::perform_while_waiting(
         timeout = std::clamp(left, 1ms, timeout);
     }
     perform_front(lock, lane, timeout);
-    lane.wake();
     return true;
 }
 

@@ -2,19 +2,24 @@
 #pragma once
 
 #include "worker_sdk/src/groups/collective.hpp"
+#include "worker_sdk/src/groups/profiler_range.hpp"
 
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
 
 namespace ddprun::groups {
 
-/// One launched collective, in the memory of the caller, which waits for it. Guarded by its group's
-/// mutex.
+/// Memory that is freed by the function.
+using TicketMemory = std::unique_ptr<void, void (*)(void*)>;
+
+/// One launched collective, in the memory of the caller, which waits for it or leaves it to the
+/// group. Guarded by its group's mutex.
 struct Ticket {
     Ticket() = default;
     Ticket(const Ticket&) = delete;
@@ -27,6 +32,9 @@ struct Ticket {
     Outcome outcome{};
     /// The number of its entry in the group's CallTrace.
     std::uint64_t trace_number = 0;
+    ProfilerRange range{};
+    /// Its own memory once it is left to the group; freed when it is done.
+    TicketMemory memory{nullptr, nullptr};
 };
 
 /// One of a group's queues: collectives, sends, receives. Its tickets are performed in order, one

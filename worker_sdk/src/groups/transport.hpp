@@ -16,7 +16,8 @@ namespace ddprun::groups {
 ///
 /// Driven by `Group`. At any time there is at most one collective in `run` and one in `begin`, each
 /// in the order of `Collective::sequence`; one call of any kind in `follow`; and besides them one
-/// send and one recv, each in their order. All other members: any thread.
+/// send and one recv, each in their order. `begin` and `precede` are not called at the same time.
+/// All other members: any thread.
 class Transport {
 public:
     virtual ~Transport() = default;
@@ -40,6 +41,10 @@ public:
     /// `run` must do all of it. Any thread. Requires: all before it in its queue have begun, or are
     /// done. An error has the effect of an error in `run`.
     virtual std::variant<bool, GroupError> begin(const Collective&) { return false; }
+
+    /// Orders the work that will be put into the stream after this collective, which has begun. An
+    /// error has the effect of an error in `run`, except a usage error, which changes nothing.
+    virtual Outcome precede(const Collective&, void* /*stream*/) { return {}; }
 
     /// Returns when the buffers are no longer in use. After an error the transport is dead: the
     /// peers notice, and `run` is called again only for collectives that have begun.

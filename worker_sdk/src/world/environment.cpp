@@ -7,7 +7,9 @@
 #include "worker_sdk/src/world/numbers.hpp"
 
 #include <array>
+#include <charconv>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -174,6 +176,20 @@ void read_place(World& world, const Lookup& lookup, const InitMethod& method) {
 }
 
 }  // namespace
+
+std::optional<StateSource> read_state_source(const Lookup& lookup) {
+    const auto text = value_of(lookup, state_source);
+    if (text.empty()) return std::nullopt;
+    const auto slash = text.find('/');
+    StateSource source;
+    source.rank = number_between(text.substr(0, slash), state_source, 0, max_world_size - 1);
+    const auto step = slash == std::string_view::npos ? std::string_view{} : text.substr(slash + 1);
+    const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), source.step);
+    if (error != std::errc{} || end != step.data() + step.size())
+        throw UsageError(
+            std::string{state_source} + "=" + std::string{text} + ": expected RANK/STEP");
+    return source;
+}
 
 int tasks_on_node(std::string_view text, int node) {
     int first = 0;

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,4 +73,34 @@ TEST_CASE("tokens are the same when every byte is") {
     CHECK_FALSE(is_same_token("0123", "1123"));
     CHECK_FALSE(is_same_token("0123", "012"));
     CHECK_FALSE(is_same_token("0123", ""));
+}
+
+TEST_CASE(
+    "a worker that is held says in which round, with which step, and whether its state is "
+    "complete") {
+    CHECK(parse_holding("holding 3 41 clean") == Holding{3, 41, true});
+    CHECK(parse_holding("holding 3 none dirty") == Holding{3, std::nullopt, false});
+    for (const auto* wrong :
+         {"",
+          "holding",
+          "holding 3 41",
+          "holding 3 41 clean ",
+          "holding -1 41 clean",
+          "holding 3 -41 clean",
+          "holding 3 41x clean",
+          "holding 3 99999999999999999999 clean",
+          "holding 99999999999 41 clean",
+          "holding 3  clean",
+          "holding 3 41 Clean",
+          "Holding 3 41 clean"}) {
+        CAPTURE(wrong);
+        CHECK_FALSE(parse_holding(wrong));
+    }
+}
+
+TEST_CASE("values of the environment are one word each, whatever they contain") {
+    CHECK(hold_line(3, std::chrono::milliseconds{10'000}) == "hold 3 10000");
+    CHECK(
+        go_line(4, {"RANK=2", "EMPTY=", "PATH=/a b%\n=c\x7F"}) ==
+        "go 4 RANK=2 EMPTY= PATH=/a%20b%25%0A=c%7F");
 }

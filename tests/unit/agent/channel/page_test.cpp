@@ -86,3 +86,15 @@ TEST_CASE("a save point is one word") {
     memory.page.write_own(std::nullopt);
     CHECK(memory.at(Word::save) == 0);
 }
+
+TEST_CASE("a worker that is kept has neither done a step nor asked to save in its next round") {
+    Memory memory;
+    memory.at(Word::step) = 5;
+    memory.at(Word::reported_at) = 1;
+    memory.at(Word::asked) = 6;
+    memory.at(Word::answer) = std::uint64_t{1} << state_shift;
+    memory.page.forget_round();
+    CHECK_FALSE(memory.page.progress().step);
+    CHECK_FALSE(memory.page.save_of(0).asked);
+    CHECK(memory.page.save_of(0).answer == RankSave::Answer::none);
+}

@@ -64,6 +64,29 @@ TEST_CASE("two libraries of one process have the same page, a second process has
     CHECK(story.attaches(7, "aaa", 52) == Lines{"give page caller=7 local_rank=0"});
 }
 
+TEST_CASE(
+    "a worker that can be held keeps its connection, its token and its page over the end of a "
+    "round") {
+    Story story;
+    story.attaches(1, "aaa", 50);
+    story.attaches(2, "bbb", 51);
+    CHECK(story.says(1, "recover").empty());
+    CHECK(
+        story.says(1, "able\nholding 0 none dirty\n") ==
+        Lines{"recoverable local_rank=0", "held local_rank=0 round=0"});
+    // Another library of the process cannot ask for the same.
+    story.attaches(3, "aaa", 50);
+    CHECK(story.says(3, "recoverable\n").back() == "close caller=3");
+
+    CHECK(story.is(W::RoundBegan{{"ccc", "ddd"}, {0}}) == Lines{"close caller=2"});
+
+    CHECK(story.is(W::LineWanted{0, "go 1"}) == Lines{"send line caller=1"});
+    CHECK(story.is(W::LineWanted{1, "go 1"}).empty());
+    CHECK(story.attaches(4, "aaa", 50).back() == "give page caller=4 local_rank=0");
+    CHECK(story.attaches(5, "ddd", 60).back() == "give page caller=5 local_rank=1");
+    CHECK(story.attaches(6, "ccc", 50).back() == "refuse caller=6: token");
+}
+
 TEST_CASE("one process cannot have any number of connections") {
     Story story;
     const int most = static_cast<int>(limits::max_channels_of_worker);
@@ -139,6 +162,10 @@ TEST_CASE("every event in every state of a connection has its answer") {
         {"none", {}},
         {"greeting", {W::Connected{1, {50, 1000}}}},
         {"attached", {W::Connected{1, {50, 1000}}, W::Received{1, "ddprun-worker/1 aaa 50 c\n"}}},
+        {"holdable",
+         {W::Connected{1, {50, 1000}},
+          W::Received{1, "ddprun-worker/1 aaa 50 c\n"},
+          W::Received{1, "recoverable\n"}}},
         {"refused", {W::Connected{1, {50, 1000}}, W::Received{1, "ddprun-worker/1 x 50 c\n"}}},
     };
     const std::vector<std::pair<std::string, W::Event>> events{
@@ -150,6 +177,9 @@ TEST_CASE("every event in every state of a connection has its answer") {
         {"garbage", W::Received{1, "\xFF\n"}},
         {"descriptors", W::Received{1, "ddprun", true}},
         {"closed", W::Closed{1}},
+        {"recoverable", W::Received{1, "recoverable\n"}},
+        {"holding", W::Received{1, "holding 0 7 clean\n"}},
+        {"wanted", W::LineWanted{0, "hold 0 10000"}},
         {"late", W::DeadlinePassed{}},
     };
     std::ostringstream table;
@@ -173,6 +203,9 @@ none half:
 none garbage:
 none descriptors:
 none closed:
+none recoverable:
+none holding:
+none wanted:
 none late:
 greeting began: close caller=1
 greeting ended: close caller=1
@@ -182,16 +215,34 @@ greeting half:
 greeting garbage: close caller=1
 greeting descriptors: close caller=1
 greeting closed:
+greeting recoverable: close caller=1
+greeting holding: close caller=1
+greeting wanted:
 greeting late: close caller=1
 attached began: close caller=1
 attached ended: close caller=1
 attached another:
 attached greeting: close caller=1
-attached half: close caller=1
+attached half:
 attached garbage: close caller=1
 attached descriptors: close caller=1
 attached closed:
+attached recoverable: recoverable local_rank=0
+attached holding: close caller=1
+attached wanted:
 attached late:
+holdable began: close caller=1
+holdable ended: close caller=1
+holdable another:
+holdable greeting: no longer recoverable local_rank=0 close caller=1
+holdable half:
+holdable garbage: no longer recoverable local_rank=0 close caller=1
+holdable descriptors: no longer recoverable local_rank=0 close caller=1
+holdable closed: no longer recoverable local_rank=0
+holdable recoverable: no longer recoverable local_rank=0 close caller=1
+holdable holding: held local_rank=0 round=0
+holdable wanted: send line caller=1
+holdable late:
 refused began:
 refused ended:
 refused another:
@@ -200,6 +251,9 @@ refused half:
 refused garbage:
 refused descriptors:
 refused closed:
+refused recoverable:
+refused holding:
+refused wanted:
 refused late:
 )");
 }

@@ -158,6 +158,13 @@ TEST_CASE("a collective's work is waited for in the script's own function") {
     CHECK(site_of(locked).activity == Activity::blocked);
 }
 
+TEST_CASE("an elastic function waits for new processes, and is where its script called it") {
+    const std::string module = "/usr/share/ddprun/python/ddprun/_elastic.py";
+    const auto sample = worker({{"_meet", module, 101}, {"_begin", module, 270}, trainer(57)});
+    CHECK(activity_of(sample, on_the_processor(sample)) == Activity::waits_for_peers);
+    CHECK(site_of(sample).site == "elastic, called at train.py:57");
+}
+
 TEST_CASE("pickling for a collective is this rank's own work") {
     const auto sample = worker(
         {{"_object_to_tensor", torch_folder + "distributed/distributed_c10d.py", 2400},

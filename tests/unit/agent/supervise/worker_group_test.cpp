@@ -268,6 +268,103 @@ TEST_CASE("after the end of a group nothing happens to it") {
     CHECK_FALSE(story.group.next_deadline());
 }
 
+namespace {
+
+G::StopRequested stop_or_hold() {
+    return {SIGTERM, 30s, Duration{}, 10s};
+}
+
+/// Two workers that can be held, and the second one has crashed.
+Story with_a_crash() {
+    Story story(2);
+    story.spawn_all();
+    story.at(0s, G::Recoverable{0, true});
+    story.at(0s, G::Recoverable{1, true});
+    story.at(1s, G::Exited{1, crash});
+    story.since();
+    story.at(1s, stop_or_hold());
+    return story;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a group is held when the workers that can be are, and the others and all they left are gone") {
+    auto story = with_a_crash();
+    CHECK(story.since() == Effects{G::HoldWorker{0, 10s}, G::SignalSession{1, SIGTERM}});
+
+    story.at(2s, G::Held{{0, 41, true}});
+    CHECK(story.since() == Effects{G::CountLeftovers{}});
+    story.at(2s, G::LeftoversCounted{1});
+    CHECK(story.since() == Effects{G::SignalLeftovers{SIGTERM}});
+    story.at(3s, G::LeftoversCounted{0});
+
+    CHECK(story.since() == Effects{G::HeldAll{}});
+    CHECK(story.group.state() == G::State::held);
+    CHECK_FALSE(story.group.is_over());
+    CHECK_FALSE(story.group.next_deadline());
+    CHECK(story.group.kept() == std::vector<control::KeptWorker>{{0, 41, true}});
+    SUBCASE("a held worker that ends is held no longer") {
+        story.at(9s, G::Exited{0, crash});
+        CHECK(story.since() == Effects{G::KillLeftovers{}, G::HeldAll{}});
+        CHECK(story.group.kept().empty());
+    }
+    SUBCASE("a stop ends it, too") {
+        story.at(9s, G::StopRequested{SIGTERM, 30s});
+        CHECK(story.since() == Effects{G::SignalLeader{0, SIGTERM}});
+        CHECK(story.group.kept().empty());
+        story.at(10s, G::Exited{0, by_sigterm});
+        story.at(10s, G::LeftoversCounted{0});
+        CHECK(story.group.is_over());
+    }
+    SUBCASE("SIGKILL is for held ones, too") {
+        story.at(9s, G::KillRequested{});
+        CHECK(story.since() == Effects{G::KillSession{0}});
+    }
+}
+
+TEST_CASE("the worker that is not held in time is killed, and the held one stays") {
+    Story story(2);
+    story.spawn_all();
+    story.at(0s, G::Recoverable{0, true});
+    story.at(0s, G::Recoverable{1, true});
+    story.at(0s, stop_or_hold());
+    story.at(1s, G::Held{{0, 41, true}});
+    story.since();
+
+    story.wait_until(39s);
+    CHECK(story.since() == Effects{G::SignalLeader{1, SIGTERM}});
+    story.wait_until(40s);
+    CHECK(story.count_of(G::KillSession{1}) == 1);
+    CHECK(story.count_of(G::KillSession{0}) == 0);
+    story.at(40s, G::Exited{1, by_sigterm});
+    story.at(40s, G::LeftoversCounted{0});
+    CHECK(story.group.state() == G::State::held);
+}
+
+TEST_CASE(
+    "a second request leaves a worker the time that it has to be held, and its grace after that") {
+    Story story(1);
+    story.spawn_all();
+    story.at(0s, G::Recoverable{0, true});
+    story.at(0s, G::StopRequested{SIGTERM, 1s, Duration{}, 10s});
+    story.at(1s, G::StopRequested{SIGTERM, 1s, Duration{}, 10s});
+    story.since();
+    story.wait_until(9s);
+    CHECK(story.since().empty());
+    story.wait_until(10s);
+    CHECK(story.since() == Effects{G::SignalLeader{0, SIGTERM}});
+    story.wait_until(11s);
+    CHECK(story.count_of(G::KillSession{0}) == 1);
+}
+
+TEST_CASE("where no worker can be held a request to hold is a plain stop") {
+    Story story(1);
+    story.spawn_all();
+    story.at(0s, stop_or_hold());
+    CHECK(story.group.next_deadline() == Instant{} + 30s);
+}
+
 TEST_CASE("every event has an answer in every state of a group") {
     const auto in_state = [](G::State state) {
         Story story(1);
@@ -275,6 +372,12 @@ TEST_CASE("every event has an answer in every state of a group") {
         if (state == G::State::succeeded) story.at(0s, G::Exited{0, success});
         if (state == G::State::stopping || state == G::State::ended)
             story.at(0s, G::StopRequested{SIGTERM, 30s});
+        if (state == G::State::held) {
+            story.at(0s, G::Recoverable{0, true});
+            story.at(0s, stop_or_hold());
+            story.at(0s, G::Held{{0, std::nullopt, false}});
+            story.at(0s, G::LeftoversCounted{0});
+        }
         if (state == G::State::ended) {
             story.at(0s, G::Exited{0, by_sigterm});
             story.at(0s, G::LeftoversCounted{0});
@@ -288,6 +391,10 @@ TEST_CASE("every event has an answer in every state of a group") {
         G::LeftoversCounted{0},
         G::LeftoversCounted{1},
         G::StopRequested{SIGTERM, 30s},
+        stop_or_hold(),
+        G::Recoverable{0, true},
+        G::Recoverable{0, false},
+        G::Held{{0, 1, true}},
         G::KillRequested{},
         G::DeadlinePassed{}};
     for (const auto state :
@@ -295,6 +402,7 @@ TEST_CASE("every event has an answer in every state of a group") {
           G::State::running,
           G::State::succeeded,
           G::State::stopping,
+          G::State::held,
           G::State::ended})
         for (const auto& event : always_possible) {
             CAPTURE(describe(event));

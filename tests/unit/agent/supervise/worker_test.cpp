@@ -168,10 +168,81 @@ TEST_CASE("the signal of another process is waited for, and then sent") {
     }
 }
 
+namespace {
+
+Worker::HoldRequested hold(Duration until) {
+    return {Instant{} + until, SIGTERM, 30s};
+}
+
+}  // namespace
+
+TEST_CASE("a worker that can be held gets no signal, and waits") {
+    Story story;
+    story.at(0s, Worker::Spawned{100});
+    story.at(0s, Worker::Recoverable{true});
+    story.at(1s, hold(11s));
+    CHECK(story.asked == Effects{Worker::Hold{}});
+    CHECK(story.worker.next_deadline() == story.moment(11s));
+
+    story.at(2s, Worker::Held{});
+    CHECK(story.worker.is_held());
+    CHECK_FALSE(story.worker.next_deadline());
+    SUBCASE("another request changes nothing") {
+        story.at(20s, hold(30s));
+        CHECK(story.asked == Effects{Worker::Hold{}});
+    }
+    SUBCASE("until it is stopped") {
+        story.at(20s, story.stop(50s));
+        CHECK(story.asked == Effects{Worker::Hold{}, Worker::SignalLeader{SIGTERM}});
+        CHECK(story.worker.next_deadline() == story.moment(50s));
+    }
+    SUBCASE("or killed") {
+        story.at(20s, Worker::KillRequested{});
+        CHECK(story.asked == Effects{Worker::Hold{}, Worker::KillSession{}});
+    }
+    SUBCASE("one that nothing reaches any more is killed") {
+        story.at(20s, Worker::Recoverable{false});
+        CHECK(story.asked == Effects{Worker::Hold{}, Worker::KillSession{}});
+        CHECK(story.worker.is_held());
+        story.at(21s, Worker::Exited{by_sigterm});
+        CHECK(story.worker.is_gone());
+    }
+}
+
+TEST_CASE("a worker that is not held in time is stopped, and has its whole grace then") {
+    Story story;
+    story.at(0s, Worker::Spawned{100});
+    story.at(0s, Worker::Recoverable{true});
+    story.at(1s, hold(11s));
+    SUBCASE("it takes too long") {
+        story.at(11s, Worker::DeadlinePassed{});
+        CHECK(story.worker.next_deadline() == story.moment(41s));
+    }
+    SUBCASE("its channel is closed") {
+        story.at(3s, Worker::Recoverable{false});
+        CHECK(story.worker.next_deadline() == story.moment(33s));
+    }
+    CHECK(story.asked == Effects{Worker::Hold{}, Worker::SignalLeader{SIGTERM}});
+    story.at(12s, Worker::Held{});
+    CHECK_FALSE(story.worker.is_held());
+}
+
+TEST_CASE("a worker that cannot be held is stopped at once") {
+    Story story;
+    story.at(0s, Worker::Spawned{100});
+    story.at(1s, hold(11s));
+    CHECK(story.asked == Effects{Worker::SignalLeader{SIGTERM}});
+    CHECK(story.worker.next_deadline() == story.moment(31s));
+}
+
 TEST_CASE("every event has an answer in every state of a worker") {
     const auto in_state = [](Worker::State state) {
         Story story;
         if (state != Worker::State::starting) story.at(0s, Worker::Spawned{100});
+        const bool is_asked = state == Worker::State::holding || state == Worker::State::held;
+        if (is_asked) story.at(0s, Worker::Recoverable{true});
+        if (is_asked) story.at(0s, hold(10s));
+        if (state == Worker::State::held) story.at(0s, Worker::Held{});
         if (state == Worker::State::stopping) story.at(0s, story.stop(30s));
         if (state == Worker::State::gone) story.at(0s, Worker::Exited{success});
         REQUIRE(story.worker.state() == state);
@@ -181,11 +252,17 @@ TEST_CASE("every event has an answer in every state of a worker") {
         Worker::StopRequested{SIGTERM, Instant{} + 30s},
         Worker::StopRequested{SIGTERM, Instant{} + 30s, std::nullopt},
         Worker::StopRequested{SIGTERM, Instant{} + 30s, Instant{} + 2s},
+        Worker::Recoverable{true},
+        Worker::Recoverable{false},
+        hold(10s),
+        Worker::Held{},
         Worker::KillRequested{},
         Worker::DeadlinePassed{}};
     for (const auto state :
          {Worker::State::starting,
           Worker::State::running,
+          Worker::State::holding,
+          Worker::State::held,
           Worker::State::stopping,
           Worker::State::gone})
         for (const auto& event : always_possible) {
@@ -193,7 +270,7 @@ TEST_CASE("every event has an answer in every state of a worker") {
             auto story = in_state(state);
             story.at(1s, event);
             story.at(1s, event);
-            CHECK(story.asked.size() <= 2);
+            CHECK(story.asked.size() <= 3);
             for (const auto& effect : story.asked)
                 CHECK_FALSE(describe(effect).empty());
         }

@@ -100,6 +100,8 @@ TEST_CASE("an explanation shows every value and where it came from") {
   late nodes            restart                        default
   max losses            10                             default
   warm                  0                              default
+  recovery              auto                           default
+  recovery timeout      10 s                           default
   hang after            not looked for                 default
   health check          none                           default
   errors of GPUs        looked for                     default
@@ -197,6 +199,7 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"rdzv-endpoint", "node1:29400"},
         {"rdzv-standby", "off"},
         {"rdzv-witness", "node9"},
+        {"recovery", "auto"},
         {"report-file", "report"},
         {"report-format", "json"},
         {"signals-to-forward", "SIGUSR1"},

@@ -204,6 +204,25 @@ TEST_CASE("a node that ends without a report, and no other has one, is named") {
         Lines{"finish with 1, ddprun on a ended without a report, with exit code 1"});
 }
 
+TEST_CASE(
+    "a lost connection is the reason, also when the others have ended by its SIGTERM before") {
+    constexpr int by_sigterm = 128 + SIGTERM;
+    const auto end_of_job = [](bool is_signalled, int code) {
+        Story story(3);
+        story.run();
+        if (is_signalled) story.at(1s, FanOut::Signalled{SIGTERM});
+        story.at(1s, FanOut::Ended{0, with_report(code)});
+        story.at(1s, FanOut::Ended{1, without_report(-1)});
+        story.at(1s, FanOut::Ended{2, with_report(code)});
+        return story.asked().back();
+    };
+    CHECK(
+        end_of_job(false, by_sigterm) ==
+        "finish with 82, the connection to b was lost, or ddprun was killed there");
+    CHECK(end_of_job(true, by_sigterm) == "finish with 143, report of host 0");
+    CHECK(end_of_job(false, 1) == "finish with 1, report of host 0");
+}
+
 TEST_CASE("a node that ends without a report is lost, whatever the exit code of its shell") {
     Story story(2);
     story.run();

@@ -59,6 +59,8 @@ inline Join a_join() {
     join.settings.hang_after = std::chrono::seconds{60};
     join.settings.on_hang = OnHang::restart;
     join.settings.failover = Failover::nodes;
+    join.settings.recovery = Recovery::restart;
+    join.settings.recovery_timeout = std::chrono::seconds{7};
     join.settings.health_timeout = std::chrono::seconds{45};
     join.settings.replacement_timeout = std::chrono::seconds{90};
     join.settings.grace = std::chrono::milliseconds{300};
@@ -73,7 +75,10 @@ inline Join a_join() {
 }
 
 inline Assignment an_assignment() {
-    return {4, 2, 1, 3, 8, 24, 0, 8, "10.0.0.1", 20'001, {{a_nonce(9), "10.0.0.3", 1234}}, 41};
+    Assignment assignment{
+        4, 2, 1, 3, 8, 24, 0, 8, "10.0.0.1", 20'001, {{a_nonce(9), "10.0.0.3", 1234}}, 41};
+    assignment.state = StateSource{3, 40};
+    return assignment;
 }
 
 inline Goodput a_goodput() {
@@ -130,9 +135,11 @@ inline std::vector<AgentMessage> agent_messages() {
             a_goodput(),
             std::chrono::milliseconds{2500},
             Resized{1'000'000, {2, 4, 1, 2}},
-            Drained{1'000'000, {{"node5", "drained by ddprunctl"}, {"node7", ""}}}},
-        Ready{7, 20'002, 4},
-        Started{7, 3},
+            Drained{1'000'000, {{"node5", "drained by ddprunctl"}, {"node7", ""}}},
+            {{1, 41, true}, {3, std::nullopt, false}},
+            true},
+        Ready{7, 20'002, 4, {{0, 41, true}, {2, std::nullopt, false}}},
+        Started{7, 3, true},
         Succeeded{2'147'483'647},
         Failed{7, std::chrono::microseconds{1500}, a_failure(), Cause::Kind::store_unreachable},
         Heartbeat{
@@ -212,7 +219,7 @@ inline std::vector<ServerMessage> server_messages() {
              {{"node1:20002", a_nonce(4)}}}},
         Voters{},
         an_assignment(),
-        Stop{4, "rank 3 died", a_cause(), 15, std::chrono::seconds{30}},
+        Stop{4, "rank 3 died", a_cause(), 15, std::chrono::seconds{30}, true},
         Standby{"two nodes are missing", 2},
         Standby{"full"},
         HeartbeatAck{5, 7, a_goodput()},

@@ -79,6 +79,8 @@ void Story::note(const Coordinator::Effect& effect) {
                     tokens_[name] = welcome->token;
                 if (const auto* assignment = std::get_if<control::Assignment>(&send.message))
                     assignments_[name] = *assignment;
+                if (const auto* stop = std::get_if<control::Stop>(&send.message))
+                    stops_[name] = *stop;
                 if (const auto* result = std::get_if<control::JobResult>(&send.message))
                     results_[name] = *result;
                 lines_.push_back(name + " " + control::describe(send.message));

@@ -88,6 +88,8 @@ public:
     const control::Assignment& assignment(const std::string& node) const;
     /// The token in its last welcome.
     std::optional<Nonce> token(const std::string& node) const { return tokens_.at(node); }
+    /// The last stop of a node.
+    const control::Stop& stop(const std::string& node) const { return stops_.at(node); }
     /// The last result of a node, in words; "" if none.
     std::string result(const std::string& node) const;
     /// The whole result. Requires: the node got one.
@@ -124,6 +126,7 @@ private:
     std::map<std::string, std::string> tenants_;
     std::map<std::string, control::Assignment> assignments_;
     std::map<std::string, std::optional<Nonce>> tokens_;
+    std::map<std::string, control::Stop> stops_;
     std::map<std::string, control::JobResult> results_;
     std::uint64_t next_seq_ = 0;
     bool proves_secret_ = false;

@@ -25,8 +25,19 @@ bool CallsInFlight::is_empty() const {
     return added_ == removed_;
 }
 
-void CallsInFlight::add() {
+void CallsInFlight::add(std::uint64_t sequence) {
+    sequences_[added_ % sequences_.size()] = sequence;
     ++added_;
+}
+
+bool CallsInFlight::is_open(std::uint64_t sequence) const {
+    return is_newest_open() && sequences_[(added_ - 1) % sequences_.size()] == sequence;
+}
+
+DriverFunctions::Event CallsInFlight::end_of(std::uint64_t sequence) const {
+    for (std::size_t i = removed_; i < closed_; ++i)
+        if (sequences_[i % sequences_.size()] == sequence) return ends_[i % ends_.size()];
+    return nullptr;
 }
 
 bool CallsInFlight::is_newest_open() const {

@@ -9,7 +9,8 @@ namespace {
 
 using groups::GroupError;
 
-constexpr unsigned stream_non_blocking = 1;  // CU_STREAM_NON_BLOCKING
+constexpr unsigned stream_non_blocking = 1;                // CU_STREAM_NON_BLOCKING
+constexpr DriverFunctions::Status capture_implicit = 906;  // CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
 
 }  // namespace
 
@@ -34,7 +35,8 @@ GroupError Device::error(DriverFunctions::Status status) const {
 
 bool Device::is_capturing(DriverFunctions::Stream stream) const {
     DriverFunctions::CaptureStatus status = 0;
-    return driver_->stream_is_capturing(stream, &status) == 0 && status != 0;
+    const auto answer = driver_->stream_is_capturing(stream, &status);
+    return answer == capture_implicit || (answer == 0 && status != 0);
 }
 
 OnDevice::OnDevice(const Device& device) : device_(device) {

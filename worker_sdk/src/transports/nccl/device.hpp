@@ -22,7 +22,8 @@ public:
     DriverFunctions::Context context() const { return context_; }
     int ordinal() const { return ordinal_; }
     groups::GroupError error(DriverFunctions::Status status) const;
-    /// Requires: an OnDevice.
+    /// Also of the default stream while another one is being captured, as CUDA refuses to wait in
+    /// it then. Requires: an OnDevice.
     bool is_capturing(DriverFunctions::Stream stream) const;
 
 private:

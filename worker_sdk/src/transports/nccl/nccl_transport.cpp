@@ -97,6 +97,12 @@ Outcome NcclTransport::follow(const Collective& collective) {
     return {};
 }
 
+Outcome NcclTransport::precede(const Collective& collective, void* stream) {
+    auto error = session_->precede(collective, stream);
+    if (error) return explain(std::move(*error));
+    return {};
+}
+
 std::variant<bool, GroupError> NcclTransport::begin(const Collective& collective) {
     auto begun = session_->begin(collective);
     if (auto* error = std::get_if<GroupError>(&begun)) return explain(std::move(*error));

@@ -33,6 +33,7 @@ public:
 
     groups::Outcome refusal(const groups::Collective& collective) const override;
     groups::Outcome follow(const groups::Collective& collective) override;
+    groups::Outcome precede(const groups::Collective& collective, void* stream) override;
     std::variant<bool, groups::GroupError> begin(const groups::Collective& collective) override;
     groups::Outcome run(
         const groups::Collective& collective, std::chrono::milliseconds timeout) override;

@@ -166,7 +166,7 @@ Target Session::target(DriverFunctions::Stream stream) const {
     return {nccl_, all_, stream, context_.rank(), context_.world_size()};
 }
 
-void Session::note_steps() {
+void Session::note_own_work() {
     comms_->wait_for_aborts(std::max<milliseconds>(waiting_times::abort_timeout, timeout()));
 }
 
@@ -267,6 +267,34 @@ Outcome Session::follow(const groups::Collective& collective) {
     return {};
 }
 
+Outcome Session::precede(const groups::Collective& collective, DriverFunctions::Stream stream) {
+    const OnDevice here(device_);
+    if (device_.is_capturing(stream))
+        return GroupError{
+            GroupError::Kind::usage,
+            "a stream that is being captured into a CUDA graph cannot wait for a call outside it"};
+    note_own_work();
+    auto error = [&] {
+        const HangWatchdog::Watch watch(
+            *hang_watchdog_, HangWatchdog::Work::launch, latest_end_of(timeout()));
+        return precede_now(collective, stream);
+    }();
+    if (!error) return {};
+    return fail(std::move(*error));
+}
+
+Outcome Session::precede_now(const groups::Collective& collective, DriverFunctions::Stream stream) {
+    if (in_flight_->is_open(collective.sequence)) {
+        const std::lock_guard lock(enqueued_mutex_);
+        if (auto error = await_enqueued(deadline())) return error;
+    }
+    const auto end = in_flight_->end_of(collective.sequence);
+    if (!end) return {};  // it is done
+    if (const auto status = device_.driver().stream_wait_event(stream, end, 0))
+        return device_.error(status);
+    return {};
+}
+
 GroupError Session::fail(GroupError error) {
     const HangWatchdog::Watch watch(
         *hang_watchdog_, HangWatchdog::Work::launch, latest_end_of(abort_timeout()));
@@ -303,7 +331,7 @@ std::variant<bool, GroupError> Session::enqueue_now(const groups::Collective& co
         return enqueue(target(queue.stream()), collective, reinterpret_cast<void*>(scratch_));
     });
     if (error) return std::move(*error);
-    in_flight_->add();
+    in_flight_->add(collective.sequence);
     return true;
 }
 

@@ -56,6 +56,7 @@ public:
 
     /// Contracts of groups::Transport.
     groups::Outcome follow(const groups::Collective& collective);
+    groups::Outcome precede(const groups::Collective& collective, DriverFunctions::Stream stream);
     std::variant<bool, groups::GroupError> begin(const groups::Collective& collective);
     groups::Outcome run(const groups::Collective& collective, std::chrono::milliseconds timeout);
     /// Called by all ranks while nothing is in flight: creates one more communicator for the ranks
@@ -81,8 +82,8 @@ public:
     const std::shared_ptr<HangWatchdog>& hang_watchdog() const { return hang_watchdog_; }
     /// The device's address of a word in host memory that is 1 until the communicators are aborted.
     DriverFunctions::DevicePointer valid_flag() const { return valid_flag_->on_device(); }
-    /// From now on an abort may have to wait for the program's own work before a bucket.
-    void note_steps();
+    /// From now on an abort may have to wait for the program's own work between collectives.
+    void note_own_work();
     /// The deadline of an abort, and afterwards of the kernels' end.
     std::chrono::milliseconds abort_timeout() const { return comms_->abort_timeout(); }
     /// The timeout of a collective.
@@ -124,6 +125,8 @@ private:
     groups::GroupError fail(groups::GroupError error);
     std::variant<bool, groups::GroupError> enqueue_now(const groups::Collective& collective);
     groups::Outcome await_enqueued(const Deadline& deadline);
+    groups::Outcome precede_now(
+        const groups::Collective& collective, DriverFunctions::Stream stream);
     groups::Outcome complete_oldest(const Deadline& deadline);
     groups::Outcome perform(
         const groups::Collective& collective, Queue& queue, GroupContext::Wait& wait);

@@ -41,7 +41,7 @@ Steps::Steps(Session& session, const DeviceKernels& kernels)
 
 Outcome Steps::start() {
     if (queue_.error()) return queue_.error();
-    session_.note_steps();
+    session_.note_own_work();
     const auto bytes = sums_at + DeviceKernels::sums_bytes();
     if (const auto status = driver_.memory_allocate(&memory_, bytes)) return outcome_of(status);
     if (const auto status = driver_.memory_set(memory_, 0, bytes, queue_.stream()))
