@@ -7,9 +7,8 @@
 
 namespace ddprun::launcher {
 
-/// Runs a program found on PATH, with /dev/null as standard input and error, and returns its output.
-/// Empty when it is missing, fails, or takes too long (it is then killed). Leaves no descriptor
-/// behind, and no child unless it hangs in the kernel.
+/// The output of a program found on PATH. Empty when it is missing, fails, or takes too long (it is
+/// then ended).
 std::string output_of(const std::vector<std::string>& command);
 
 /// How many lines of that output have this prefix.

@@ -169,7 +169,13 @@ Result<CtlOptions> read_stacks(const Words& words, CtlOptions options) {
         return misuse("stacks: RUN_ID is missing: with --rdzv-endpoint the job must be named");
     const auto ranks = ranks_of(words);
     if (!ranks) return ranks.error();
-    options.command = ShowStacks{*ranks};
+    const bool is_native = words.value_of("native").has_value();
+    if (is_native && options.server)
+        return misuse(
+            "--native: not with --rdzv-endpoint, since a program of this machine reads the "
+            "workers: "
+            "run ddprunctl on their node");
+    options.command = ShowStacks{*ranks, is_native};
     return options;
 }
 

@@ -23,6 +23,8 @@ using control::RankRange;
 /// The ranks to show; none: all ranks on this machine.
 struct ShowStacks {
     std::optional<RankRange> ranks = std::nullopt;
+    /// The native stacks as well.
+    bool is_native = false;
     bool operator==(const ShowStacks&) const = default;
 };
 /// The file with the secret; none: the variable, or the file of --secure.

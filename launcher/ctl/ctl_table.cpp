@@ -55,6 +55,11 @@ constexpr std::array option_rows{
     CtlOptionRow{
         "ranks", "FIRST-LAST", "signal stacks", "the workers of these ranks alone, as 0-3 or 5"},
     CtlOptionRow{
+        "native",
+        "",
+        "stacks",
+        "the stacks of C and C++, too, by py-spy or gdb, which stop a worker while they read"},
+    CtlOptionRow{
         "force", "", "drain", "also where too few nodes would be left, or the job would end"},
     CtlOptionRow{
         "secret-file",

@@ -7,6 +7,7 @@
 #include "launcher/ctl/ctl_table.hpp"
 #include "launcher/ctl/outcome.hpp"
 #include "launcher/ctl/page_token.hpp"
+#include "launcher/ctl/read_native.hpp"
 #include "launcher/ctl/remote.hpp"
 #include "launcher/ctl/screens.hpp"
 #include "launcher/ctl/selection.hpp"
@@ -83,16 +84,28 @@ std::vector<RankPlace> ranks_to_show(
 }
 
 /// Requires: at least one rank.
-int show(const std::vector<control::RankReport>& ranks, int code, bool is_json) {
+int show(
+    const std::vector<control::RankReport>& ranks,
+    int code,
+    bool is_json,
+    const NativeByRank& native = {}) {
     const bool is_any_seen =
         std::any_of(ranks.begin(), ranks.end(), [](const control::RankReport& one) {
             return one.stack.has_value();
         });
     if (!is_any_seen) return fail(code, ranks.front().problem, is_json);
-    return show(is_json ? stacks_json(ranks) : stacks_text(ranks), code);
+    return show(is_json ? stacks_json(ranks, native) : stacks_text(ranks, native), code);
 }
 
 int stacks(const std::vector<FoundAgent>& agents, const ShowStacks& wanted, bool is_json) {
+    std::vector<NativeTool> tools;
+    if (wanted.is_native) tools = native_tools_here();
+    if (wanted.is_native && tools.empty())
+        return fail(
+            exit_code::refused,
+            "--native: neither py-spy nor gdb can be started here: pip install py-spy, or install "
+            "gdb, and have it on PATH",
+            is_json);
     const auto places = ranks_to_show(agents, wanted.ranks);
     const auto timeout = limits::command_relay_timeout + limits::command_answer_timeout;
     std::vector<control::RankReport> views;
@@ -116,7 +129,13 @@ int stacks(const std::vector<FoundAgent>& agents, const ShowStacks& wanted, bool
             if (code == exit_code::done) code = miss.exit_code;
         }
     }
-    return show(views, code, is_json);
+    if (tools.empty()) return show(views, code, is_json);
+    std::fprintf(stderr, "ddprunctl: each worker is stopped while its native stacks are read\n");
+    const auto native = read_native(views, tools);
+    const bool is_any_missing = std::any_of(
+        native.begin(), native.end(), [](const auto& one) { return one.second.by.empty(); });
+    if (code == exit_code::done && is_any_missing) code = exit_code::refused;
+    return show(views, code, is_json, native);
 }
 
 /// One node's agent forwards the stop to all nodes that the server has; if it cannot, another agent

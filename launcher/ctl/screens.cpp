@@ -227,6 +227,24 @@ std::string own_text(const std::vector<FoundAgent>& agents) {
     return text;
 }
 
+/// Each line two columns to the right.
+std::string indented(std::string_view lines) {
+    std::string text;
+    for (const auto line : split(lines, '\n'))
+        text += (line.empty() ? "" : "  " + printable_line(line)) + "\n";
+    return text;
+}
+
+std::string native_text(const NativeStacks& native) {
+    if (native.by.empty()) return "  no native stacks: " + printable_line(native.problem) + "\n";
+    return "  native stacks, by " + native.by + ":\n" + indented(trimmed(native.text, "\n"));
+}
+
+Json native_json(const NativeStacks& native) {
+    if (native.by.empty()) return {{"by", nullptr}, {"problem", native.problem}};
+    return {{"by", native.by}, {"stacks", native.text}};
+}
+
 }  // namespace
 
 std::string short_time(Duration length) {
@@ -293,7 +311,7 @@ std::string status_json(const std::vector<FoundAgent>& agents, const JobPage& pa
     return dumped(json);
 }
 
-std::string stacks_text(const std::vector<control::RankReport>& ranks) {
+std::string stacks_text(const std::vector<control::RankReport>& ranks, const NativeByRank& native) {
     std::string text;
     for (const auto& view : ranks) {
         text += "rank " + std::to_string(view.rank);
@@ -306,14 +324,14 @@ std::string stacks_text(const std::vector<control::RankReport>& ranks) {
         if (!stack.site.empty()) text += " at " + printable_line(stack.site);
         text += "\n";
         if (!stack.detail.empty()) text += "  " + printable_line(stack.detail) + "\n";
-        if (stack.stacks.empty()) continue;
-        for (const auto line : split(stack.stacks, '\n'))
-            text += "  " + printable_line(line) + "\n";
+        if (!stack.stacks.empty()) text += indented(stack.stacks);
+        if (const auto found = native.find(view.rank); found != native.end())
+            text += native_text(found->second);
     }
     return text;
 }
 
-std::string stacks_json(const std::vector<control::RankReport>& ranks) {
+std::string stacks_json(const std::vector<control::RankReport>& ranks, const NativeByRank& native) {
     auto list = Json::array();
     for (const auto& view : ranks) {
         if (!view.stack) {
@@ -328,6 +346,8 @@ std::string stacks_json(const std::vector<control::RankReport>& ranks) {
              {"site", stack.site},
              {"detail", stack.detail},
              {"stacks", stack.stacks}});
+        if (const auto found = native.find(view.rank); found != native.end())
+            list.back()["native"] = native_json(found->second);
     }
     return dumped(list);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "launcher/ctl/native_stacks.hpp"
 #include "launcher/ctl/selection.hpp"
 #include "rendezvous/base/time.hpp"
 
@@ -35,9 +36,12 @@ std::string status_json(const std::vector<FoundAgent>& agents, const JobPage& pa
 /// The only job of a page of this server.
 std::string page_text(const std::string& server, const JobPage& page);
 
-std::string stacks_text(const std::vector<control::RankReport>& ranks);
+/// `native`: of the ranks of which it was read.
+std::string stacks_text(
+    const std::vector<control::RankReport>& ranks, const NativeByRank& native = {});
 /// A list of objects.
-std::string stacks_json(const std::vector<control::RankReport>& ranks);
+std::string stacks_json(
+    const std::vector<control::RankReport>& ranks, const NativeByRank& native = {});
 
 /// {"done": true, "text": ...}, or {"done": false, "reason": ...}
 std::string outcome_json(bool is_done, const std::string& text);

@@ -22,6 +22,7 @@ const std::vector<std::string_view> readers{
     "rendezvous/client/store_client.cpp",
     "launcher/network_facts.cpp",
     "launcher/ctl/ask_agents.cpp",
+    "launcher/run_program.cpp",
     "agent/keeper/keeper.cpp",
     "rendezvous/witness/etcd_client.cpp",
     "rendezvous/witness/kubernetes_client.cpp",

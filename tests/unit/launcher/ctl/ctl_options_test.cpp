@@ -70,6 +70,7 @@ TEST_CASE("each command of ddprunctl means what its words say, wherever options 
         {{"stacks", "run17", "--ranks=0-3"}, {ShowStacks{RankRange{0, 3}}, "run17"}},
         {{"stacks", "--pid=4711", "--ranks", "5"},
          {ShowStacks{RankRange{5, 5}}, std::nullopt, 4711}},
+        {{"stacks", "--native"}, {ShowStacks{std::nullopt, true}}},
         {{"token"}, {ShowToken{}}},
         {{"token", "--secret-file=/etc/secret"}, {ShowToken{"/etc/secret"}}},
         {{"ps", "--rdzv-endpoint=node1"},
@@ -140,6 +141,10 @@ TEST_CASE("a mistake on ddprunctl's command line says what is accepted") {
          "--pid: not with ps, only with status stop signal stacks drain undrain resize"},
         {{"stacks", "--rdzv-endpoint=a"},
          "stacks: RUN_ID is missing: with --rdzv-endpoint the job must be named"},
+        {{"stacks", "run17", "--native", "--rdzv-endpoint=a"},
+         "--native: not with --rdzv-endpoint, since a program of this machine reads the workers: "
+         "run ddprunctl on their node"},
+        {{"stacks", "--native=gdb"}, "--native: takes no value"},
         {{"token", "--rdzv-endpoint=a"},
          "--rdzv-endpoint: not with token, only with ps status stop signal stacks drain undrain "
          "resize"},

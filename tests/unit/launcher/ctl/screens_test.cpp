@@ -208,6 +208,33 @@ TEST_CASE("stacks are shown by rank, printable, with the reason where there are 
         "}\n]\n");
 }
 
+TEST_CASE("native stacks stand below the worker's own, or why there are none") {
+    const std::vector<control::RankReport> ranks{
+        {2, control::RankStack{2, 4711, "blocked"}},
+        {3, control::RankStack{3, 4712, "busy"}},
+        {4, std::nullopt, "rank 4 has ended"}};
+    const NativeByRank native{
+        {2, {"gdb", "Thread 1\n#0  read\033 ()\n\nThread 2\n#0  poll ()\n"}},
+        {3, {"", "", "gdb: ptrace: Operation not permitted."}}};
+    CHECK(
+        stacks_text(ranks, native) ==
+        "rank 2, pid 4711: blocked\n"
+        "  native stacks, by gdb:\n"
+        "  Thread 1\n"
+        "  #0  read? ()\n"
+        "\n"
+        "  Thread 2\n"
+        "  #0  poll ()\n"
+        "rank 3, pid 4712: busy\n"
+        "  no native stacks: gdb: ptrace: Operation not permitted.\n"
+        "rank 4: rank 4 has ended\n");
+    const auto json = stacks_json(ranks, native);
+    CHECK(json.find("\"native\": {\n      \"by\": \"gdb\"") != std::string::npos);
+    CHECK(
+        json.find("\"native\": {\n      \"by\": null,\n      \"problem\": \"gdb: ptrace: Operation "
+                  "not permitted.\"") != std::string::npos);
+}
+
 TEST_CASE("what was done or refused is JSON on request") {
     CHECK(outcome_json(true, "yes") == "{\n  \"done\": true,\n  \"text\": \"yes\"\n}\n");
     CHECK(outcome_json(false, "no") == "{\n  \"done\": false,\n  \"reason\": \"no\"\n}\n");
