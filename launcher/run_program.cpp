@@ -85,12 +85,15 @@ std::string read_all(int output, int errors, const ProgramLimits& limits, Progra
     return {};
 }
 
-/// The wait status of a program that is about to end; none when it goes on.
+/// The wait status of a program that is about to end; none when it goes on. Where SIGCHLD is
+/// ignored, as this process may inherit it, the status is lost, and counts as success.
 std::optional<int> reap(pid_t child) {
     const auto deadline = Clock::now() + time_to_end;
     for (;;) {
         int status = 0;
-        if (::waitpid(child, &status, WNOHANG) == child) return status;
+        const pid_t ended = ::waitpid(child, &status, WNOHANG);
+        if (ended == child) return status;
+        if (ended < 0 && errno == ECHILD) return 0;
         if (Clock::now() >= deadline) return std::nullopt;
         ::poll(nullptr, 0, 10);
     }

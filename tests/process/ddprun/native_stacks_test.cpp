@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace ddprun::test;
@@ -33,8 +35,12 @@ struct Sleepers {
         CHECK(is_running(id));
     }
 
-    Outcome native(const std::string& path, const Words& more = {}) const {
+    Outcome native(
+        const std::string& path,
+        const Words& more = {},
+        std::vector<int> ignored_signals = {}) const {
         Running::Options options;
+        options.ignored_signals = std::move(ignored_signals);
         options.arguments = Words{"stacks", id, "--native"} + more;
         options.environment["PATH"] = path;
         return outcome_of(Running{program("ddprunctl"), options});
@@ -92,6 +98,10 @@ TEST_CASE("py-spy is tried before gdb, and what each has failed with is shown") 
     CHECK(contains(
         seen.out, "  native stacks, by py-spy:\n  Thread 7 (idle)\n      read (libc.so.6)\n"));
     CHECK_FALSE(contains(seen.out, "Python v3.11"));
+
+    const auto without_children = sleepers.native(path, {"--ranks=1"}, {SIGCHLD});
+    CHECK(without_children.code == 0);
+    CHECK(contains(without_children.out, "  native stacks, by py-spy:\n"));
 
     write_tool(tools, "py-spy", "echo 'Error: Failed to find python version' >&2; exit 1");
     const auto failed = sleepers.native(path);
