@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/host_connection.hpp"
 
+#include "launcher/pipe.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/printable.hpp"
@@ -9,7 +10,6 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
 
-#include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,34 +23,6 @@
 
 namespace ddprun::launcher {
 namespace {
-
-struct Pipe {
-    int read_end = -1;
-    int write_end = -1;
-
-    Pipe() = default;
-    Pipe(const Pipe&) = delete;
-    Pipe& operator=(const Pipe&) = delete;
-    ~Pipe() {
-        for (const int end : {read_end, write_end})
-            if (end >= 0) ::close(end);
-    }
-    bool open() {
-        std::array<int, 2> ends{};
-        if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
-        read_end = ends[0];
-        write_end = ends[1];
-        return true;
-    }
-};
-
-std::vector<char*> pointers_to(const std::vector<std::string>& words) {
-    std::vector<char*> pointers;
-    for (const auto& word : words)
-        pointers.push_back(const_cast<char*>(word.c_str()));
-    pointers.push_back(nullptr);
-    return pointers;
-}
 
 /// Starts the process in a new session, with the signals of a login shell.
 int spawn(const HostCommand& command, const std::array<int, 3>& descriptors, pid_t& pid) {

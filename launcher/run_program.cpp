@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/run_program.hpp"
 
-#include "rendezvous/base/descriptor.hpp"
+#include "launcher/pipe.hpp"
 #include "rendezvous/base/text.hpp"
 
 #include <fcntl.h>
@@ -28,23 +28,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t most_error_bytes = 4096;
 constexpr Duration time_to_end = 2s;
 
-struct Pipe {
-    Descriptor read_end;
-    Descriptor write_end;
-};
-
-std::optional<Pipe> make_pipe() {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return std::nullopt;
-    return Pipe{Descriptor{ends[0]}, Descriptor{ends[1]}};
-}
-
 /// The process id, or the negative error.
 pid_t start(const std::vector<std::string>& command, int output, int errors) {
-    std::vector<char*> arguments;
-    for (const auto& word : command)
-        arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
+    const auto arguments = pointers_to(command);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -111,20 +97,20 @@ void end_child(pid_t child) {
 
 ProgramEnd run_program(const std::vector<std::string>& command, const ProgramLimits& limits) {
     ProgramEnd end;
-    auto output = make_pipe();
-    auto errors = make_pipe();
-    if (!output || !errors) {
+    Pipe output;
+    Pipe errors;
+    if (!output.open() || !errors.open()) {
         end.errors = std::strerror(errno);
         return end;
     }
-    const pid_t child = start(command, output->write_end.get(), errors->write_end.get());
+    const pid_t child = start(command, output.write_end, errors.write_end);
     if (child < 0) {
         end.errors = std::strerror(-child);
         return end;
     }
-    output->write_end = {};
-    errors->write_end = {};
-    auto stopped_by = read_all(output->read_end.get(), errors->read_end.get(), limits, end);
+    for (auto* const pipe : {&output, &errors})
+        ::close(std::exchange(pipe->write_end, -1));
+    auto stopped_by = read_all(output.read_end, errors.read_end, limits, end);
     std::optional<int> status;
     if (stopped_by.empty()) status = reap(child);
     if (!status) end_child(child);

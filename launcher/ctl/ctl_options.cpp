@@ -173,8 +173,7 @@ Result<CtlOptions> read_stacks(const Words& words, CtlOptions options) {
     if (is_native && options.server)
         return misuse(
             "--native: not with --rdzv-endpoint, since a program of this machine reads the "
-            "workers: "
-            "run ddprunctl on their node");
+            "workers: run ddprunctl on their node");
     options.command = ShowStacks{*ranks, is_native};
     return options;
 }

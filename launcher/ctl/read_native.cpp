@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
+#include <utility>
 
 namespace ddprun::launcher::ctl {
 namespace {
@@ -18,14 +19,14 @@ constexpr ProgramLimits limits_of_stacks{120s, std::size_t{4} * 1024 * 1024};
 constexpr ProgramLimits limits_of_version{10s, 64 * 1024};
 
 NativeStacks read(int pid, const std::vector<NativeTool>& tools) {
-    NativeStacks stacks;
+    std::string problem;
     for (const auto tool : tools) {
         const auto end = run_program(command_of(tool, pid), limits_of_stacks);
-        stacks.text = end.is_success ? stacks_in(end.output) : std::string{};
-        if (!stacks.text.empty()) return {std::string{name_of(tool)}, std::move(stacks.text)};
-        stacks.problem += (stacks.problem.empty() ? "" : "; ") + problem_of(tool, end.errors);
+        auto text = end.is_success ? stacks_in(end.output) : std::string{};
+        if (!text.empty()) return {std::string{name_of(tool)}, std::move(text)};
+        problem += (problem.empty() ? "" : "; ") + problem_of(tool, end.errors);
     }
-    return stacks;
+    return {{}, {}, std::move(problem)};
 }
 
 }  // namespace

@@ -97,6 +97,37 @@ int show(
     return show(is_json ? stacks_json(ranks, native) : stacks_text(ranks, native), code);
 }
 
+/// What the agents say of the ranks, and the exit code of the first one that could not be seen.
+struct Looks {
+    std::vector<control::RankReport> views = {};
+    int code = exit_code::done;
+};
+
+Looks look_at(const std::vector<FoundAgent>& agents, const std::vector<RankPlace>& places) {
+    const auto timeout = limits::command_relay_timeout + limits::command_answer_timeout;
+    Looks looks;
+    for (std::size_t begin = 0; begin < places.size(); begin += limits::max_stacks_at_once) {
+        const auto end = std::min(begin + limits::max_stacks_at_once, places.size());
+        std::vector<Question> questions;
+        for (std::size_t i = begin; i < end; ++i)
+            questions.push_back({agents[places[i].agent], control::ShowStack{places[i].rank}});
+        const auto answers = ask_agents(questions, timeout);
+        for (std::size_t i = begin; i < end; ++i) {
+            const auto& answer = answers[i - begin];
+            auto& view = looks.views.emplace_back(control::RankReport{places[i].rank});
+            if (const auto* stack =
+                    answer.reply ? std::get_if<control::RankStack>(&*answer.reply) : nullptr) {
+                view.stack = *stack;
+                continue;
+            }
+            const auto miss = miss_of(answer);
+            view.problem = miss.text;
+            if (looks.code == exit_code::done) looks.code = miss.exit_code;
+        }
+    }
+    return looks;
+}
+
 int stacks(const std::vector<FoundAgent>& agents, const ShowStacks& wanted, bool is_json) {
     std::vector<NativeTool> tools;
     if (wanted.is_native) tools = native_tools_here();
@@ -106,36 +137,14 @@ int stacks(const std::vector<FoundAgent>& agents, const ShowStacks& wanted, bool
             "--native: neither py-spy nor gdb can be started here: pip install py-spy, or install "
             "gdb, and have it on PATH",
             is_json);
-    const auto places = ranks_to_show(agents, wanted.ranks);
-    const auto timeout = limits::command_relay_timeout + limits::command_answer_timeout;
-    std::vector<control::RankReport> views;
-    int code = exit_code::done;
-    for (std::size_t begin = 0; begin < places.size(); begin += limits::max_stacks_at_once) {
-        const auto end = std::min(begin + limits::max_stacks_at_once, places.size());
-        std::vector<Question> questions;
-        for (std::size_t i = begin; i < end; ++i)
-            questions.push_back({agents[places[i].agent], control::ShowStack{places[i].rank}});
-        const auto answers = ask_agents(questions, timeout);
-        for (std::size_t i = begin; i < end; ++i) {
-            const auto& answer = answers[i - begin];
-            auto& view = views.emplace_back(control::RankReport{places[i].rank});
-            if (const auto* stack =
-                    answer.reply ? std::get_if<control::RankStack>(&*answer.reply) : nullptr) {
-                view.stack = *stack;
-                continue;
-            }
-            const auto miss = miss_of(answer);
-            view.problem = miss.text;
-            if (code == exit_code::done) code = miss.exit_code;
-        }
-    }
-    if (tools.empty()) return show(views, code, is_json);
+    const auto looks = look_at(agents, ranks_to_show(agents, wanted.ranks));
+    if (!wanted.is_native) return show(looks.views, looks.code, is_json);
     std::fprintf(stderr, "ddprunctl: each worker is stopped while its native stacks are read\n");
-    const auto native = read_native(views, tools);
+    const auto native = read_native(looks.views, tools);
     const bool is_any_missing = std::any_of(
         native.begin(), native.end(), [](const auto& one) { return one.second.by.empty(); });
-    if (code == exit_code::done && is_any_missing) code = exit_code::refused;
-    return show(views, code, is_json, native);
+    const bool is_refused = looks.code == exit_code::done && is_any_missing;
+    return show(looks.views, is_refused ? exit_code::refused : looks.code, is_json, native);
 }
 
 /// One node's agent forwards the stop to all nodes that the server has; if it cannot, another agent

@@ -179,6 +179,7 @@ const std::vector<std::string_view> shells_among_them{
     "launcher/log_folder",
     "launcher/main",
     "launcher/network_facts",
+    "launcher/pipe",
     "launcher/program_copies",
     "launcher/program_lines",
     "launcher/run_hosts",
