@@ -435,7 +435,7 @@ void RendezvousAccess::open(int link, Endpoint endpoint) {
 
 /// At the start of a job no place is waited for that only says that it has no leader.
 void RendezvousAccess::note_refusal(const Endpoint& place, control::Refused& refused) {
-    if (!refused.retry || refused.reason != control::does_not_lead || !places_.is_asking()) return;
+    if (!refused.retry || !refused.does_not_lead || !places_.is_asking()) return;
     places_.knows_none(place);
     if (places_.is_first_turn()) refused.retry = pause_between_places;
 }

@@ -460,6 +460,7 @@ void fields(Io& io, Like<Io, Refused>& refused) {
     io("reason", refused.reason, Text{});
     io.optional("retry", refused.retry);
     io.optional("needs_secret", refused.needs_secret);
+    io.optional("does_not_lead", refused.does_not_lead);
 }
 
 template <>

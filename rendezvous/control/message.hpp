@@ -490,6 +490,9 @@ struct Refused {
     std::optional<Duration> retry;
     /// Sent in place of `Hello`: the server accepts only nodes with the secret.
     bool needs_secret = false;
+    /// The server leads no job, or another one. A node that knows of no leader asks at the next
+    /// endpoint then; after another refusal it asks the same server again.
+    bool does_not_lead = false;
 
     bool operator==(const Refused&) const = default;
 };

@@ -24,6 +24,14 @@ constexpr std::string_view default_run_id = "none";
 constexpr Duration retry_when_over = 1s;
 /// After this time another server may be the leader.
 constexpr Duration retry_elsewhere = 1s;
+
+control::Refused not_leading() {
+    return {
+        .reason = "this server does not lead the job",
+        .retry = retry_elsewhere,
+        .does_not_lead = true};
+}
+
 /// The longest part of a scheduler's name, which leaves room for a suffix.
 constexpr std::size_t most_given_bytes = 128;
 
@@ -121,19 +129,21 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
     if (auto* claim = std::get_if<control::Claim>(&received.message))
         return on_claim(received.connection, std::move(*claim), now, out);
     if (!leadership_.may_act(now))
-        return turn_elsewhere(received, std::string{control::does_not_lead}, out);
+        return turn_elsewhere(received, coordinating::not_leading(), out);
     if (options_.is_elected) {
         const auto* greeting = control::greeting_in(received.message);
         // The greeting is for the server of another job, which used this port before and is still
         // named in etcd.
         if (greeting != nullptr && options_.hosted_run_id &&
             greeting->run_id != *options_.hosted_run_id)
-            return turn_elsewhere(received, std::string{control::does_not_lead}, out);
+            return turn_elsewhere(received, coordinating::not_leading(), out);
         if (greeting != nullptr && greeting->record && is_just_begun(greeting->run_id) &&
             leadership_.waits_for_claim(
                 *greeting->record, coordinating::longest_wait_for_claim(greeting->settings), now))
             return turn_elsewhere(
-                received, "the job has voters that may elect another server", out);
+                received,
+                {"the job has voters that may elect another server", coordinating::retry_elsewhere},
+                out);
         const auto epoch = coordinating::known_epoch(greeting);
         if (epoch > leadership_.epoch() + limits::max_epochs_ahead)
             return out.push_back(Close{received.connection, "no leader had such an epoch"});
@@ -166,20 +176,20 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
 /// The election may name another server now. A node with workers queries it again at once, as its
 /// connection is closed.
 void Coordinator::turn_elsewhere(
-    const Received& received, std::string reason, std::vector<Effect>& out) const {
+    const Received& received, control::Refused refused, std::vector<Effect>& out) const {
     const auto* greeting = control::greeting_in(received.message);
     if (greeting != nullptr && voters_ && greeting->run_id == voters_->run_id &&
         control::common_version(greeting->versions) >= control::voters_since)
         out.push_back(Send{received.connection, voters_->voters});
     if (std::holds_alternative<control::Join>(received.message))
-        return refuse(received.connection, {reason, coordinating::retry_elsewhere}, out);
+        return refuse(received.connection, std::move(refused), out);
     if (std::holds_alternative<control::JobCommand>(received.message))
         out.push_back(Send{
             received.connection,
             control::JobCommandAnswer{
                 control::JobCommandAnswer::Outcome::not_possible,
-                reason + " now: give the address of the node that does"}});
-    out.push_back(Close{received.connection, std::move(reason)});
+                refused.reason + " now: give the address of the node that does"}});
+    out.push_back(Close{received.connection, std::move(refused.reason)});
 }
 
 void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vector<Effect>& out) {

@@ -175,7 +175,7 @@ private:
     void on_witness_changed(WitnessChanged changed, Instant now, std::vector<Effect>& out);
     std::string reason_to_wait(const control::Join& join, Instant now) const;
     void turn_elsewhere(
-        const Received& received, std::string reason, std::vector<Effect>& out) const;
+        const Received& received, control::Refused refused, std::vector<Effect>& out) const;
     void on_received(Received received, Instant now, std::vector<Effect>& out);
     void on_join(Peer& peer, control::Join join, Instant now, std::vector<Effect>& out);
     void on_resume(Peer& peer, control::Resume resume, Instant now, std::vector<Effect>& out);

@@ -204,7 +204,7 @@ inline std::vector<ServerMessage> server_messages() {
     return {
         Hello{{1, 2}},
         Welcome{"abcd", std::chrono::seconds{30}, true, a_nonce(9), 7, a_nonce(5)},
-        Refused{"differs", std::chrono::seconds{2}, true},
+        Refused{"differs", std::chrono::seconds{2}, true, true},
         Resumed{8, a_nonce(5)},
         Lost{"unknown job"},
         Resized{2, {2, 65'536, 3, 2}},

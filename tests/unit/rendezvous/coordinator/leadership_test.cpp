@@ -112,6 +112,7 @@ TEST_CASE("a server that does not lead names the voters, which can name the lead
         CHECK(is_told_first());
         REQUIRE(server.sent<control::Refused>());
         CHECK(server.sent<control::Refused>()->retry.has_value());
+        CHECK(server.sent<control::Refused>()->does_not_lead);
         CHECK(server.out.size() == 3);  // it is closed after that
     }
     SUBCASE("to a node with workers, before its connection is closed") {
@@ -492,6 +493,8 @@ TEST_CASE("a server that has just begun a job turns nodes away that know another
         if (const auto* welcome = server.sent<control::Welcome>()) return welcome->record == own;
         REQUIRE(server.sent<control::Refused>());
         CHECK(server.sent<control::Refused>()->retry);
+        // It may lead the job after all, so the node asks again here.
+        CHECK_FALSE(server.sent<control::Refused>()->does_not_lead);
         return false;
     };
 
