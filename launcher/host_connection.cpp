@@ -57,14 +57,6 @@ int code_of(int status) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/// ssh writes the reason of its failure last.
-std::string last_line(std::string_view text) {
-    auto rest = trimmed(text);
-    const auto end = rest.find_last_of("\r\n");
-    if (end != std::string_view::npos) rest.remove_prefix(end + 1);
-    return printable(rest);
-}
-
 }  // namespace
 
 HostConnection::HostConnection(boost::asio::io_context& io, Identity identity, Callbacks callbacks)
@@ -205,7 +197,8 @@ void HostConnection::reaped(int status) {
     for (auto* stream : {&out_, &err_})
         if (auto rest = stream->lines.finish(); !rest.empty())
             callbacks_.output(stream->descriptor, std::move(rest));
-    FanOut::HostEnd end{frames_.report(), code_of(status), identity_.is_ssh, last_line(words_)};
+    FanOut::HostEnd end{
+        frames_.report(), code_of(status), identity_.is_ssh, printable(last_line(words_))};
     if (has_begun_) end.words.clear();
     if (end.exit_code < 0 && !identity_.is_ssh) end.words = signal_name(-end.exit_code);
     callbacks_.post(FanOut::Ended{identity_.host, std::move(end)});

@@ -44,10 +44,9 @@ std::string stacks_in(std::string_view output) {
 }
 
 std::string problem_of(NativeTool tool, std::string_view errors) {
-    std::string_view last = "it has said nothing";
-    for (const auto line : split(errors, '\n'))
-        if (!trimmed(line).empty()) last = trimmed(line);
-    return std::string{name_of(tool)} + ": " + std::string{last};
+    const auto last = last_line(errors);
+    return std::string{name_of(tool)} + ": " +
+           (last.empty() ? "it has said nothing" : std::string{last});
 }
 
 }  // namespace ddprun::launcher::ctl

@@ -30,6 +30,12 @@ std::string_view trimmed(std::string_view text, std::string_view blanks) {
     return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
+std::string_view last_line(std::string_view text) {
+    const auto rest = trimmed(text);
+    const auto end = rest.find_last_of("\r\n");
+    return end == std::string_view::npos ? rest : trimmed(rest.substr(end + 1));
+}
+
 std::string_view beginning_of(std::string_view text, std::size_t most_bytes) {
     if (text.size() <= most_bytes) return text;
     while (most_bytes > 0 && (static_cast<unsigned char>(text[most_bytes]) & 0xC0U) == 0x80U)

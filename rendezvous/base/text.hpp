@@ -23,6 +23,10 @@ std::string seconds_text(Duration length);
 /// The text without the blanks at both ends.
 std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
 
+/// The last line that is not blank, without the blanks at both ends; empty: there is none. Programs
+/// write the reason of their failure last.
+std::string_view last_line(std::string_view text);
+
 /// The beginning of the text, of at most so many bytes; no UTF-8 character is cut in two.
 std::string_view beginning_of(std::string_view text, std::size_t most_bytes);
 

@@ -41,6 +41,14 @@ TEST_CASE("a list is shortened to its first items and the number of the others")
     CHECK(short_list(std::vector<int>{3, 5}, {1}, rank) == "rank 3 and 1 more");
 }
 
+TEST_CASE("the last line that is not blank, without its blanks") {
+    CHECK(last_line("one\r\n  two \r\n\n \n") == "two");
+    CHECK(last_line("progress\rdone") == "done");
+    CHECK(last_line("  only ") == "only");
+    CHECK(last_line(" \n\r\n") == "");
+    CHECK(last_line("") == "");
+}
+
 TEST_CASE("a signal has a name, and a number that is none says so") {
     CHECK(signal_name(SIGKILL) == "SIGKILL");
     CHECK(signal_name(SIGRTMIN + 3) == "SIGRTMIN+3");
