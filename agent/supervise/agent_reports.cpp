@@ -112,8 +112,11 @@ void greet(AgentStep& step) {
         if (agent.stores.fresh()) notify_link(step, ServerLink::GreetingMade{join_message(agent)});
         return;
     }
-    notify_link(step, ServerLink::GreetingMade{resume_message(agent, step.now)});
+    auto resume = resume_message(agent, step.now);
+    const bool is_recoverable = resume.is_recoverable;
+    notify_link(step, ServerLink::GreetingMade{std::move(resume)});
     if (!agent.round) return;
+    agent.round->is_recoverable_reported = is_recoverable;
     agent.round->reported = agent.round->reached;
     agent.round->reported.is_ready = agent.is_ready();
     agent.round->reported_kept = agent.kept();

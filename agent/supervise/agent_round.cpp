@@ -79,13 +79,15 @@ void end_hold(AgentStep& step) {
     agent.round->reported.is_ready = false;
 }
 
-/// A health check runs while there is no worker, so a node that has to make one holds none.
+/// A health check runs while there is no worker, so a node that has to make one holds none. The
+/// server gives a node time to hold workers if it has reported that it can; any other node is out
+/// of the round when its workers are not gone soon after their grace.
 bool may_hold_workers(const AgentData& agent) {
     const auto& failures = agent.round->failures;
     const bool will_be_checked =
         !agent.config.health_check.empty() && (failures.has_failure() || failures.is_open());
     return agent.config.join.settings.recovery == control::Recovery::automatic &&
-           agent.link.version() >= control::recovery_since && !agent.leaving && !agent.ending &&
+           agent.round->is_recoverable_reported && !agent.leaving && !agent.ending &&
            !will_be_checked;
 }
 

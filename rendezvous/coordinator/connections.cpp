@@ -213,6 +213,7 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
         return lose(step, member, "it came back acting in another round");
 
     step.send(member, step.job.identity.resumed());
+    if (resume.is_recoverable && reported == current) note_recoverable(step, member);
     if (reported < current) {
         // The node's assignment to this round was lost with the connection.
         member.kept = resume.kept;

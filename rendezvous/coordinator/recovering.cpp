@@ -172,6 +172,7 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
     const bool is_stopping = resume.state == control::NodeState::stopping;
     const bool is_done = resume.state == control::NodeState::succeeded;
     step.send(member, step.job.identity.resumed());
+    if (resume.is_recoverable) note_recoverable(step, member);
     // A member whose workers have all succeeded has none left, so later rounds may have begun
     // without it.
     auto& state = std::get<Recovering>(job.state);

@@ -158,14 +158,20 @@ void on_ready(JobStep& step, Member& member, const control::Ready& ready) {
             "node " + member.name() + " stopped its workers on its own"));
 }
 
+/// The report may cross the stop of the round: then the member is given the time to hold its
+/// workers from now on.
+void note_recoverable(JobStep& step, Member& member) {
+    if (std::exchange(member.is_recoverable, true)) return;
+    if (member.ready_by) member.ready_by = step.job.ready_by(member, step.now);
+}
+
 void on_started(JobStep& step, Member& member, const control::Started& started) {
     auto& job = step.job;
     const bool is_meant =
         job.is_round_going_on() && member.group_rank && started.round == job.round->number;
-    if (is_meant) {
-        feed_silence(step, Silence::Reached{member.nonce(), started.reached});
-        member.is_recoverable |= started.is_recoverable;
-    }
+    if (is_meant) feed_silence(step, Silence::Reached{member.nonce(), started.reached});
+    if (started.is_recoverable && reports::is_of_current_round(job, member, started.round))
+        note_recoverable(step, member);
     if (is_meant && member.state == Member::State::starting)
         member.become(Member::State::running);
     else if (!is_meant || member.state != Member::State::running)

@@ -11,6 +11,8 @@ namespace ddprun::coordinator {
 void on_message(JobStep& step, Member& member, control::AgentMessage message);
 
 void on_ready(JobStep& step, Member& member, const control::Ready& ready);
+/// The member has reported workers that can be held.
+void note_recoverable(JobStep& step, Member& member);
 void on_started(JobStep& step, Member& member, const control::Started& started);
 void on_succeeded(JobStep& step, Member& member, int round);
 void on_failed(JobStep& step, Member& member, const control::Failed& failed);

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 using namespace ddprun;
@@ -187,6 +188,38 @@ TEST_CASE("no worker is held where that is not wanted, or cannot be") {
     story.is(A::WorkerExited{1, crash});
     CHECK(story.asked_for<G::HoldWorker>().empty());
     CHECK(story.asked_for<G::SignalLeader>().size() == 1);
+}
+
+TEST_CASE("no worker is held as long as the server has no report of it: it waits less for them") {
+    Story story(a_config(3));
+    join_server(story, 2);
+    auto assignment = an_assignment();
+    assignment.neighbours = {
+        {*Nonce::parse(std::string(32, 'b')), "10.0.0.11", 20'011},
+        {*Nonce::parse(std::string(32, 'c')), "10.0.0.12", 20'012}};
+    story.hears(assignment);
+    story.is(A::WorkerSpawned{0, 100});
+    story.is(A::WorkerSpawned{1, 101});
+    story.is(A::WorkerRecoverable{0, true});
+    story.is(A::WorkerRecoverable{1, true});
+    // It is not known yet which neighbours are in reach.
+    REQUIRE(story.said<ctl::Started>().empty());
+    bool is_reported = false;
+    SUBCASE("stopped before the report") {}
+    SUBCASE("the report is a resume") {
+        story.loses_server();
+        story.pass(1s);
+        story.link = story.asked_for<A::Connect>().back().link;
+        story.is(A::LinkOpened{story.link, "10.0.0.2:40000", 2});
+        CHECK(story.said<ctl::Resume>().front().is_recoverable);
+        story.hears(ctl::Resumed{});
+        is_reported = true;
+    }
+    auto stop = a_stop();
+    stop.keeps = true;
+    story.hears(stop);
+    CHECK(story.asked_for<G::HoldWorker>().size() == (is_reported ? 2 : 0));
+    CHECK(story.asked_for<G::SignalLeader>().size() == (is_reported ? 0 : 2));
 }
 
 TEST_CASE("the server is notified that workers can be held, once, and by a resume") {

@@ -216,6 +216,39 @@ TEST_CASE("a node whose workers can be held has the time for that, and its grace
     }
 }
 
+TEST_CASE("a report that workers can be held counts when it crosses the stop of the round, too") {
+    auto job = job_of("2", "a b");
+    const auto assignment = job.assignment("b");
+    job.failed("a");
+    REQUIRE(job.stop("b").keeps);
+    SUBCASE("in `started`") {
+        job.say("b", control::Started{0, 0, true});
+    }
+    SUBCASE("in a resume") {
+        job.drop("b");
+        job.resume("b", control::NodeState::stopping, [&](control::Resume& resume) {
+            resume.assignment = assignment;
+            resume.is_recoverable = true;
+        });
+    }
+    SUBCASE("in a resume at a server that was started again") {
+        const auto other = job.assignment("a");
+        job.restart_server();
+        job.resume("b", control::NodeState::stopping, [&](control::Resume& resume) {
+            resume.assignment = assignment;
+            resume.is_recoverable = true;
+        });
+        job.resume("a", control::NodeState::stopping, [&](control::Resume& resume) {
+            resume.assignment = other;
+        });
+    }
+    job.ready("a");
+    job.pass(36s, "a b");
+    CHECK(job.status().state == "draining");
+    job.pass(11s, "a b");
+    CHECK(job.status().state != "draining");
+}
+
 TEST_CASE(
     "a node that holds workers while the job goes on without it stops them, and may come back") {
     auto job = job_of("2:3", "a b c");
