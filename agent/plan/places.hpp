@@ -24,7 +24,6 @@ public:
           replies_(typed_.size()) {}
 
     const std::vector<Endpoint>& all() const { return typed_; }
-    const Endpoint& first() const { return typed_.front(); }
 
     /// This process's server listens there. None: it listens at none of them (yet).
     std::optional<std::size_t> own() const { return own_; }

@@ -88,18 +88,17 @@ void RendezvousAccess::connect(int link, bool may_host, Duration unanswered_for)
     // Elsewhere a server of a voter only knows what the voter knows.
     const bool is_server = voters_ == nullptr || (places_.is_first() && !places_.is_asking());
     if (server_ && is_server) return open(link, own_server_);
-    if (!may_host || (server_ && places_.own()))
-        return connect_to_places(link, may_host, unanswered_for);
+    if (!may_host || (server_ && places_.own())) return connect_to_places(link, unanswered_for);
     boost::asio::co_spawn(io_, attempt(link, unanswered_for), rethrow);
 }
 
-/// This node has no server that leads, and knows none. A node whose job has lost its record waits
-/// for the first place, where it is begun again.
-void RendezvousAccess::connect_to_places(int link, bool may_host, Duration unanswered_for) {
+/// This node has no server that leads, and knows none. If too few of the voters that it knows are
+/// left, the job's record may be lost: it is begun again at the first place then. But it may also
+/// have other voters by now, which a process at another place can name.
+void RendezvousAccess::connect_to_places(int link, Duration unanswered_for) {
     if (places_.may_begin_record() || (places_.is_first() && is_record_lost_))
         return lead_at_endpoint(link, unanswered_for);
-    const bool is_lost = !may_host && voters_ != nullptr && voters_->known();
-    open(link, is_lost ? places_.first() : places_.next());
+    open(link, places_.next());
 }
 
 server::PlacementFacts RendezvousAccess::facts_of(std::size_t place) const {
@@ -154,7 +153,7 @@ boost::asio::awaitable<void> RendezvousAccess::attempt(int link, Duration unansw
         open(link, own_server_);
         co_return;
     }
-    connect_to_places(link, true, unanswered_for);
+    connect_to_places(link, unanswered_for);
 }
 
 /// By the record of the job, or by a new one if it has none or has lost it.

@@ -101,7 +101,7 @@ public:
 private:
     boost::asio::awaitable<void> attempt(int link, Duration unanswered_for);
     server::PlacementFacts facts_of(std::size_t place) const;
-    void connect_to_places(int link, bool may_host, Duration unanswered_for);
+    void connect_to_places(int link, Duration unanswered_for);
     void lead_at_endpoint(int link, Duration unanswered_for);
     /// The final decision: listens if the first decision says so, and decides again if the port is
     /// taken.
