@@ -115,6 +115,14 @@ TEST_CASE("ranks: one that is given twice, one that is none, two worlds, two hos
         other.assignment.master_port = 1;
         facts->on_worker_started(other);
         CHECK(facts.finds("b got another world than the others"));
+        // The name of the lost job again.
+        facts->on_daemon_replaced(other.at, std::chrono::seconds{30});
+        for (const std::string host : {"a", "b"}) {
+            auto next = Facts::worker(host, host == "a" ? 0 : 1);
+            next.assignment.master_port = 2;
+            facts->on_worker_started(next);
+        }
+        CHECK(facts.finds("b got another world than the others"));
     }
     {
         Facts facts;
@@ -264,6 +272,14 @@ TEST_CASE("outcomes: two ends of one job, another exit code, the end of a job on
         facts->on_result(Facts::result("a", control::Outcome::succeeded));
         facts->on_exit("a", 1);
         CHECK(facts.finds("a ends with exit code 1, and the result said 0"));
+    }
+    {
+        Facts facts;
+        auto unread = Facts::result("a", control::Outcome::succeeded);
+        unread.is_read = false;
+        facts->on_result(unread);
+        facts->on_exit("a", 1);
+        CHECK(facts.is_fine());
     }
     {
         Facts facts;

@@ -53,7 +53,7 @@ Host::Host(
       nonce_(make_nonce(world_.random())),
       agent_(
           world_,
-          Agent{std::move(config), node_of(name_, pid, nonce_), peer_port, world_.random()},
+          Agent{std::move(config), node_of(name_, pid, nonce_), voter_port, world_.random()},
           [this](Agent::Effect& effect) { perform(effect); }) {}
 
 Host::~Host() = default;
@@ -298,7 +298,8 @@ void Host::received(int number, const std::string& bytes) {
         if (const auto* welcome = std::get_if<control::Welcome>(&**message))
             incarnation_ = welcome->incarnation;
         if (const auto* result = std::get_if<control::JobResult>(&**message))
-            cluster_.checkers().on_result({name_, run_id_, incarnation_, *result, world_.now()});
+            cluster_.checkers().on_result(
+                {name_, run_id_, incarnation_, *result, world_.now(), !is_stopped_ && !is_asleep_});
         if (const auto* voters = std::get_if<control::Voters>(&**message))
             if (candidate_ && candidate_->voting) {
                 candidate_->voting->known(*voters);

@@ -212,7 +212,7 @@ private:
     void ask_engine(const witness::LeaderLease::Ask& ask);
     control::AgentMessage with_record(control::AgentMessage message) const;
     void change_voters(std::uint64_t epoch, std::vector<control::VoterPlace> voters);
-    void find_voters(std::size_t at);
+    void find_voters(std::size_t asked);
     void open_sought(Host* leader);
     void fail_sought(const std::string& reason);
     bool is_job_over() const;
@@ -249,6 +249,10 @@ private:
         int voters_turn = 0;
         /// The attempt that waits for the election's result.
         int sought = 0;
+        /// The typed endpoint that is asked next for the voters.
+        std::size_t next_place = 0;
+        /// The last search has found no leader: the job may have other voters by now.
+        bool has_found_none = false;
         /// Set when it leaves once its server has stepped down; true: the job is over.
         std::optional<bool> leaving;
         agent::Departure departure{true};

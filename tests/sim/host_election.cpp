@@ -205,7 +205,8 @@ void Host::seek(int number, bool is_first_try) {
     auto& own = *candidate_;
     own.sought = number;
     if (own.lease.machine().is_leading()) return open(number, own_server(), name_);
-    if (own.voting && !own.voting->known()) return find_voters(0);
+    const bool has_found_none = std::exchange(own.has_found_none, false);
+    if (own.voting && (!own.voting->known() || has_found_none)) return find_voters(0);
     own.lease.post(witness::LeaderLease::Sought{is_first_try});
 }
 
@@ -228,13 +229,18 @@ void Host::find_witness() {
     later(limits::claim_interval, [this] { find_witness(); });
 }
 
-/// Asks the hosts at the typed endpoints, one after the other, which voters the job has.
-void Host::find_voters(std::size_t at) {
+/// Asks the hosts at the typed endpoints, one after the other until one answers, which voters the
+/// job has.
+void Host::find_voters(std::size_t asked) {
     const auto& endpoints = cluster_.typed_endpoints();
-    if (at == endpoints.size()) return fail_sought("no node at the endpoints knows the voters");
-    candidate_->voting->ask_for_voters(endpoints[at], [this, at](bool is_found) {
+    auto& own = *candidate_;
+    if (asked == endpoints.size() && !own.voting->known())
+        return fail_sought("no node at the endpoints knows the voters");
+    if (asked == endpoints.size()) return own.lease.post(witness::LeaderLease::Sought{false});
+    const auto& place = endpoints[own.next_place++ % endpoints.size()];
+    own.voting->ask_for_voters(place, [this, asked](bool is_found) {
         if (voter() == nullptr) return;
-        if (!is_found) return find_voters(at + 1);
+        if (!is_found) return find_voters(asked + 1);
         candidate_->lease.post(witness::LeaderLease::Sought{false});
     });
 }
@@ -249,6 +255,7 @@ void Host::open_sought(Host* leader) {
 void Host::fail_sought(const std::string& reason) {
     const auto found = links_.find(candidate_->sought);
     if (found == links_.end() || found->second.is_opened) return;
+    candidate_->has_found_none = true;
     const bool is_refused = candidate_->voting && candidate_->voting->is_record_lost();
     const auto error = is_refused ? Agent::ConnectError::refused : Agent::ConnectError::no_answer;
     world_.after(0s, [this, number = found->first, error, reason] {

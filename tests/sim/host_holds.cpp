@@ -25,7 +25,8 @@ void Host::hold_worker(const agent::WorkerGroup::HoldWorker& order) {
         local_rank,
         up_to(manners_.slowest_end, shortest_hold),
         [this, local_rank, round](WorkerProcess& worker) {
-            if (worker.assignment.round != round || worker.was_signalled || worker.held) return;
+            const bool is_stopped = worker.was_signalled || worker.is_stuck;
+            if (worker.assignment.round != round || is_stopped || worker.held) return;
             if (worker.link) worker.link->close(Link::client);
             worker.link.reset();
             // Ranks are at most one step apart.

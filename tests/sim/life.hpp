@@ -48,6 +48,8 @@ private:
     int any(int low, int high) { return std::uniform_int_distribution<int>{low, high}(dice_); }
     bool one_in(int count) { return any(1, count) == 1; }
     Duration any_pause();
+    std::string pass_a_pause();
+    bool can_elect();
     Host& any_host();
     int any_worker() { return any(0, cluster_.options().workers - 1); }
     /// A host whose silence would not look like its death; null if the random choice is another.

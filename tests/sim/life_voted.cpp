@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lives of clusters whose nodes vote about the leader: faults of the leader, and of the paths
 // between voters.
+#include "rendezvous/base/text.hpp"
 #include "tests/sim/life.hpp"
 
 #include <algorithm>
+#include <set>
+#include <vector>
 
 namespace ddprun::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A lease of the record, and a few attempts.
+constexpr Duration longest_election = 12s;
+
+}  // namespace
 
 const std::vector<Life::Fault>& Life::voted_faults() {
     static const std::vector<Fault> all{
@@ -48,11 +59,41 @@ Cluster::Options Life::voted_options(std::uint64_t seed) {
     return options;
 }
 
+/// Whether a majority of the voters runs, and each of them reaches each other node.
+bool Life::can_elect() {
+    std::vector<Host*> running;
+    for (auto* host : cluster_.hosts())
+        if (host->is_willing()) running.push_back(host);
+    std::set<Nonce> healthy;
+    for (const auto* host : running) {
+        const auto* voter = host->voter();
+        if (voter == nullptr || voter->is_over()) return false;
+        const bool reaches_all =
+            std::all_of(running.begin(), running.end(), [&](const Host* other) {
+                const auto& network = cluster_.network();
+                return host == other || (network.connects(host->name(), other->name()) &&
+                                         network.connects(other->name(), host->name()));
+            });
+        if (reaches_all && voter->known())
+            healthy.insert(voter->names().begin(), voter->names().end());
+    }
+    return !healthy.empty() && !cluster_.checkers().votes().is_lost("job", healthy);
+}
+
+/// In a long pause a leader is elected, if one can be.
+std::string Life::pass_a_pause() {
+    const auto pause = any_pause();
+    const bool is_watched = servers_ == Servers::voted && pause > longest_election && can_elect();
+    cluster_.pass(pause);
+    if (!is_watched || !can_elect() || cluster_.leader("job") != nullptr) return {};
+    return "no node leads after " + seconds_text(pause);
+}
+
 void Life::leader_is_cut_from_some() {
     auto* host = leader();
     if (host == nullptr) return;
     for (const auto* other : cluster_.hosts()) {
-        if (other == host || one_in(3)) continue;
+        if (other == host || other->has_just_broken() || one_in(3)) continue;
         const int ways = any(1, 3);
         if ((ways & 1) != 0) cluster_.network().cut(host->name(), other->name());
         if ((ways & 2) != 0) cluster_.network().cut(other->name(), host->name());

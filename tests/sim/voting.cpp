@@ -35,7 +35,7 @@ Voting::Voting(
           [this](Requests::Effect& effect) { perform(effect); }) {}
 
 control::VoterPlace Voting::own_voter() const {
-    return {Endpoint{addr_, peer_port}.to_string(), names_.back()};
+    return {Endpoint{addr_, voter_port}.to_string(), names_.back()};
 }
 
 void Voting::answer_as(const Nonce& name) {

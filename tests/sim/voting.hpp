@@ -21,7 +21,7 @@ namespace ddprun::sim {
 class Cluster;
 
 /// Where a host answers others, next to its control port.
-constexpr std::uint16_t peer_port = 7;
+constexpr std::uint16_t voter_port = 7;
 
 /// A host's voter, and its requests to the voters of its job: the real Voter and VoterRequests,
 /// with the real lines on simulated links. Replaces agent/runner/voter_engine and peer_calls. It

@@ -44,7 +44,10 @@ public:
     const Votes& votes() const { return votes_; }
     void on_lost(const LostSeen& fact) { endings_.on_lost(fact); }
     void on_saved(const RankSaved& fact) { saves_.on_saved(fact); }
-    void on_daemon_replaced(Instant now, Duration lease) { rounds_.on_daemon_replaced(now, lease); }
+    void on_daemon_replaced(Instant now, Duration lease) {
+        ranks_.on_daemon_replaced();
+        rounds_.on_daemon_replaced(now, lease);
+    }
     void on_worker_ended(const std::string& host, int pid) { rounds_.on_worker_ended(host, pid); }
     void on_round_failed(const RoundFailed& fact) { budget_.on_round_failed(fact); }
     void on_worker_stuck(const std::string& host, int pid) { rounds_.on_worker_stuck(host, pid); }

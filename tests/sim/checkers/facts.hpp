@@ -45,6 +45,8 @@ struct ResultSeen {
     control::JobResult result;
     /// Since the beginning of the history.
     Instant at = Instant::max();
+    /// It is at the node. One whose agent is stopped may drop the connection before it reads that.
+    bool is_read = true;
 };
 
 /// An election was won.

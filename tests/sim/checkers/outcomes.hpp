@@ -19,7 +19,7 @@ public:
         if (!is_new && !is_same(known->second, fact.result))
             complaints.push_back(fact.host + " got another result than the others");
         if (known->second == without_text(known->second)) known->second = fact.result;
-        given_[fact.host] = fact.result;
+        if (fact.is_read) given_[fact.host] = fact.result;
     }
 
     void on_exit(const std::string& host, int exit_code, Complaints& complaints) const {

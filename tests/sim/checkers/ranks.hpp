@@ -26,6 +26,7 @@ public:
             given.master_addr,
             given.master_port,
             given.restart_count};
+        if (world.is_of_lost_daemon && world.same != same) world = {};
         if (world.ranks.empty()) world.same = same;
         if (world.same != same)
             complaints.push_back(where + fact.host + " got another world than the others");
@@ -44,6 +45,13 @@ public:
         if (!is_new_group && group->second != fact.host)
             complaints.push_back(
                 where + "group rank " + std::to_string(given.group_rank) + " on two hosts");
+    }
+
+    /// A restarted daemon may give a job the name of the lost one, since that is the name of the
+    /// node that began both: the first answer has not reached it.
+    void on_daemon_replaced() {
+        for (auto& [round, world] : worlds_)
+            world.is_of_lost_daemon = true;
     }
 
     /// The store of the round counted a worker; there must not be more than the world size.
@@ -77,6 +85,7 @@ private:
         Same same;
         std::map<int, std::string> ranks;
         std::map<int, std::string> group_ranks;
+        bool is_of_lost_daemon = false;
         /// Whether all workers have arrived in its store.
         bool is_complete = false;
     };
