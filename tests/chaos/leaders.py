@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""leaders.py BUILD FAULTS [SEED]: one job of four hosts whose nodes elect the server. The host that
+"""leaders.py [--list] BUILD FAULTS [SEED [KIND...]]: one job of four hosts whose nodes elect the server. The host that
 leads is killed, frozen or cut off, again and again, while the round runs, is being stopped, or is being formed; each time
-another host has to lead, and all four have to train again. Prints how long the next leader and the next steps took.
+another host has to lead, and all four have to train again. Prints how long the next leader and the next steps took,
+of each kind in each phase. KIND: only faults of these kinds. --list: all four hosts are endpoints, instead of one.
 
 The faults are those of the seed; how the processes interleave is not."""
+import argparse
+import collections
 import random
 import re
+import shlex
 import signal
 import statistics
 import sys
@@ -24,14 +28,15 @@ OPTIONS = ["--nnodes=3:4", "--nproc-per-node=1", "--max-restarts=1000", "--shutd
            "--rdzv-conf=join_timeout=300,last_call_timeout=2,keep_alive_interval=4,keep_alive_max_attempt=3"]
 KINDS = ["kill", "kill two", "freeze", "cut", "cut what it sends", "cut what it gets"]
 PHASES = ["running", "stopping", "forming"]
+LED_S = 12  # another host leads 4 s after the loss of a leader; the rest is for a busy machine
 BOUND_S = 120  # until all nodes train again: a lease, a fence, the last call, and a busy machine
 CHANGED = re.compile(r"^(\S+) .*rendezvous\.leader_changed .*?(\d+\.\d+\.\d+\.\d+):\d+", re.MULTILINE)
 VOTERS = re.compile(r'^(\S+) .*rendezvous\.voters voters="([^"]*)"', re.MULTILINE)
 
 
 class Fault:
-    def __init__(self, chance):
-        self.kind = chance.choice(KINDS)
+    def __init__(self, chance, kinds):
+        self.kind = chance.choice(kinds)
         self.phase = chance.choice(PHASES)
         # Within the lease or past it.
         self.lasts = round(chance.choice([chance.uniform(0.5, 6), chance.uniform(14, 20)]), 2)
@@ -42,11 +47,11 @@ class Fault:
 
 
 class Job:
-    def __init__(self, cluster):
+    def __init__(self, cluster, endpoints):
         self.cluster = cluster
         self.thawed = []
-        # The first host is the endpoint's: the server is placed there.
-        cluster.endpoint = f"{cluster.hosts['a'].address}:{PORT}"
+        # The server is placed on the first of these hosts, and a record that was lost begins again there.
+        cluster.endpoint = ",".join(f"{cluster.hosts[letter].address}:{PORT}" for letter in endpoints)
 
     def start(self, host):
         self.cluster.start_node(host, OPTIONS, self.cluster.worker(host, 1 << 30, STEP_MS, 0))
@@ -147,10 +152,10 @@ class Job:
         voters = self.cluster.wait_for("record with three voters", self.voters)
         ended = self.bring_about(fault, leader, voters)
         time.sleep(fault.delay)  # its moment in the phase, by the plan
-        at = made.now_ns()
         before = max(self.changes(), default=("",))
         hit = self.hit_by(fault, leader, voters)
         heal = self.inject(fault, hit)
+        at = made.now_ns()
         (self.cluster.saved / "stay").unlink(missing_ok=True)
         for host in ended:
             self.start(host)
@@ -167,6 +172,8 @@ class Job:
                 self.start_ended(hit)
             if led is None and max(self.changes(), default=("",)) > before:
                 led = (now - at) / 1e9
+            if led is None and len(hit) == 1 and fault.lasts > LED_S and now > at + LED_S * 1e9:
+                raise Wrong(f"no other host leads after {LED_S} s")
             if not stepped and self.trains(3, at + 50_000_000):
                 stepped = (now - at) / 1e9
             for host in self.cluster.hosts.values():
@@ -203,36 +210,55 @@ def summary(name, seconds):
     return f"{name}: median {statistics.median(ordered):.2f} s, p99 {p99:.2f} s of {len(ordered)}"
 
 
+def print_times(took):
+    everything = [times for of_one in took.values() for times in of_one]
+    for what, times in [*((", ".join(key), took[key]) for key in sorted(took)), ("all", everything)]:
+        print(f"{what}: {summary('next leader', [led for led, _ in times if led])}; "
+              f"{summary('next steps', [stepped for _, stepped in times])}")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("build")
+    parser.add_argument("faults", type=int)
+    parser.add_argument("seed", type=int, nargs="?", default=random.randrange(1 << 32))
+    parser.add_argument("kinds", metavar="KIND", nargs="*", default=KINDS, help=", ".join(KINDS))
+    asked = parser.parse_args()
+    if unknown := set(asked.kinds) - set(KINDS):
+        parser.error(f"no kind of fault: {', '.join(sorted(unknown))}; there are: {', '.join(KINDS)}")
+    return asked
+
+
 def main():
     skip_where_impossible("leaders")
-    build, count = sys.argv[1], int(sys.argv[2])
-    seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(1 << 32)
-    chance = random.Random(seed)
-    print(f"seed {seed}", flush=True)
-    led, stepped = [], []
-    with made.Cluster(build, HOSTS) as cluster:
-        job = Job(cluster)
+    asked = arguments()
+    chance = random.Random(asked.seed)
+    print(f"seed {asked.seed}", flush=True)
+    took = collections.defaultdict(list)  # (kind, phase) -> (seconds until another host led or None, until the next steps)
+    with made.Cluster(asked.build, HOSTS) as cluster:
+        job = Job(cluster, HOSTS if asked.list else HOSTS[0])
         fault = None
         try:
             began = made.now_ns()
             for host in cluster.hosts.values():
                 job.start(host)
             job.wait_until_whole(began)
-            for number in range(count):
-                fault = Fault(chance)
-                hit, *seconds = job.survive(fault)
-                print(f"{number:4} {hit} {fault}: led after {seconds[0] and round(seconds[0], 2)} s, "
-                      f"steps after {seconds[1]:.2f} s", flush=True)
-                led += [seconds[0]] if seconds[0] else []
-                stepped.append(seconds[1])
+            for number in range(asked.faults):
+                fault = Fault(chance, asked.kinds)
+                hit, led, stepped = job.survive(fault)
+                print(f"{number:4} {hit} {fault}: led after {led and round(led, 2)} s, "
+                      f"steps after {stepped:.2f} s", flush=True)
+                took[fault.kind, fault.phase].append((led, stepped))
             fault = None
             job.finish()
         except Wrong as wrong:
-            print(f"\n{fault or 'at the end'}: {wrong}\n{cluster.logs()}\nagain: tests/chaos/leaders.py {build} {count} {seed}")
+            print(f"\n{fault or 'at the end'}: {wrong}\n{cluster.logs()}\n"
+                  f"again: tests/chaos/leaders.py {'--list ' * asked.list}{asked.build} {asked.faults} {asked.seed} "
+                  f"{shlex.join(asked.kinds)}")
             sys.exit(1)
-    print(summary("next leader", led))
-    print(summary("next steps", stepped))
-    print(f"{count} faults, nothing wrong")
+    print_times(took)
+    print(f"{asked.faults} faults, nothing wrong")
 
 
 if __name__ == "__main__":
