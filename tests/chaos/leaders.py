@@ -30,7 +30,7 @@ KINDS = ["kill", "kill two", "freeze", "cut", "cut what it sends", "cut what it 
 PHASES = ["running", "stopping", "forming"]
 LED_S = 12  # another host leads 4 s after the loss of a leader; the rest is for a busy machine
 BOUND_S = 120  # until all nodes train again: a lease, a fence, the last call, and a busy machine
-CHANGED = re.compile(r"^(\S+) .*rendezvous\.leader_changed .*?(\d+\.\d+\.\d+\.\d+):\d+", re.MULTILINE)
+CHANGED = re.compile(r"^(\S+) .*rendezvous\.leader_changed leader=(\d+\.\d+\.\d+\.\d+):\d+ epoch=(\d+)", re.MULTILINE)
 VOTERS = re.compile(r'^(\S+) .*rendezvous\.voters voters="([^"]*)"', re.MULTILINE)
 
 
@@ -57,15 +57,21 @@ class Job:
         self.cluster.start_node(host, OPTIONS, self.cluster.worker(host, 1 << 30, STEP_MS, 0))
 
     def changes(self):
-        """(time, address of the leader) of each change that a node has logged; the job's first leader is none."""
-        return [(when, address) for host in self.cluster.hosts.values()
-                for when, address in CHANGED.findall(host.log_text())]
+        """(epoch, time, address of the leader) of each change that a node has logged; the job's first leader is none.
+        A node that was cut off logs a change when the others know it for long."""
+        return [(int(epoch), when, address) for host in self.cluster.hosts.values()
+                for when, address, epoch in CHANGED.findall(host.log_text())]
+
+    def epoch(self):
+        return max(self.changes(), default=(1,))[0]
 
     def leader(self):
         """The leader of a record that has replaced the one before is known by its voters only, which it has logged."""
         hosts = self.cluster.hosts.values()
         voters = [(when, host.address) for host in hosts for when, _ in VOTERS.findall(host.log_text())]
-        _, address = max(self.changes() + voters)
+        newest = max(self.changes(), default=(1, "", ""))
+        # Of a leader that was placed, or leads by a new record, only that line is there.
+        _, address = max([newest[1:], *voters])
         return next(host for host in hosts if host.address == address)
 
     def voters(self):
@@ -152,7 +158,7 @@ class Job:
         voters = self.cluster.wait_for("record with three voters", self.voters)
         ended = self.bring_about(fault, leader, voters)
         time.sleep(fault.delay)  # its moment in the phase, by the plan
-        before = max(self.changes(), default=("",))
+        before = self.epoch()
         hit = self.hit_by(fault, leader, voters)
         heal = self.inject(fault, hit)
         at = made.now_ns()
@@ -170,7 +176,7 @@ class Job:
                 heal = None
             if not heal:
                 self.start_ended(hit)
-            if led is None and max(self.changes(), default=("",)) > before:
+            if led is None and self.epoch() > before:
                 led = (now - at) / 1e9
             if led is None and len(hit) == 1 and fault.lasts > LED_S and now > at + LED_S * 1e9:
                 raise Wrong(f"no other host leads after {LED_S} s")
