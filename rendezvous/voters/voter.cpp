@@ -6,19 +6,21 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
 namespace ddprun::voters {
 namespace {
 
-/// The record has a nonce only until the leader has changed the voters.
-constexpr std::size_t most_names = 8;
+/// The record has a node's nonce until the leader has changed the voters; that of a leader is the
+/// one that its process had when its server began.
+constexpr std::size_t most_names = 1'000;
 
 }  // namespace
 
 void Voter::add_name(Nonce name) {
     if (is_own(name)) return;
-    if (names_.size() == most_names) names_.erase(names_.begin());
+    if (names_.size() == most_names) names_.erase(std::next(names_.begin()));
     names_.push_back(name);
 }
 

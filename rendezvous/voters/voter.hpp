@@ -23,7 +23,8 @@ public:
 
     /// From now on it answers under this nonce too. A node that was lost joins again under another
     /// nonce, and until the voters are changed the record has the earlier one. Promises are those
-    /// of the process, whatever it is called. Of very many nonces the oldest one ends.
+    /// of the process, whatever it is called. Of very many nonces the oldest one ends, except the
+    /// one of the process.
     void add_name(Nonce name);
     /// The nonces under which it answers, the newest one last.
     const std::vector<Nonce>& names() const { return names_; }
