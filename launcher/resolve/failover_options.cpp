@@ -42,6 +42,12 @@ Result<> resolve_witness(Resolving& job) {
     const auto given = given_or(job.options, "rdzv-witness", "");
     spec.witness = {std::nullopt, given.origin};
     if (given.text.empty()) return {};
+    if (given.text.find("://") != std::string::npos)
+        return usage(
+            given.origin,
+            given.text,
+            "the witness is a ddprun-rendezvous, HOST[:PORT]; etcd and Kubernetes need none and "
+            "elect the server themselves: --rdzv-backend=etcd or k8s");
     auto place = parse_endpoint(given.text, limits::default_rendezvous_port);
     if (!place) return Failure{place.error().code, given.origin + ": " + place.error().context};
     if (place->port == 0)

@@ -336,6 +336,13 @@ Result<> use_indexed_job(Resolving& job, bool is_static) {
 /// The endpoint in the form in which torchrun sets MASTER_ADDR and MASTER_PORT.
 Result<From<Endpoint>> master_endpoint(const Resolving& job) {
     if (const auto given = given_endpoint(job.options)) {
+        if (given->text.find(',') != std::string::npos)
+            return usage(
+                given->origin,
+                given->text,
+                "with static rendezvous (--node-rank) there is one endpoint, where node 0 serves; "
+                "a "
+                "list is for nodes without --node-rank");
         const auto endpoint = read_endpoint(*given, no_port);
         if (!endpoint) return endpoint.error();
         if (endpoint->port == no_port)

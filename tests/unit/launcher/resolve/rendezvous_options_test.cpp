@@ -327,7 +327,8 @@ TEST_CASE("several endpoints are for nodes that elect the server") {
         "the lease is shorter than 12 s");
     // Fixed places have one address.
     CHECK(typed({"--nnodes=3", "--node-rank=1", "--rdzv-endpoint=a:1,b:1"})
-              .starts_with("--rdzv-endpoint: endpoint 'a:1,b:1': "));
+              .starts_with(
+                  "--rdzv-endpoint: 'a:1,b:1': with static rendezvous (--node-rank) there is "));
 }
 
 TEST_CASE("a witness makes two nodes enough to elect the server") {
@@ -376,6 +377,12 @@ TEST_CASE("a witness makes two nodes enough to elect the server") {
         {"--nnodes=2", "--rdzv-endpoint=a", "--rdzv-witness=a:29400"},
         "a:29400",
         "this is an endpoint too: a ddprun-rendezvous there leads the job, and nodes do not vote");
+    for (const std::string engine : {"etcd://h:2379", "k8s://space/name"})
+        refused(
+            {"--nnodes=2", "--rdzv-endpoint=a", "--rdzv-witness=" + engine},
+            engine,
+            "the witness is a ddprun-rendezvous, HOST[:PORT]; etcd and Kubernetes need none and "
+            "elect the server themselves: --rdzv-backend=etcd or k8s");
     CHECK(witness({"--nnodes=2", "--rdzv-endpoint=a", "--rdzv-witness=w:x"})
               .starts_with("--rdzv-witness: "));
 }
@@ -449,6 +456,9 @@ TEST_CASE("a rendezvous that cannot be is refused with what to give instead") {
     refused(
         {"--rdzv-backend=static", "--rdzv-endpoint=h", "--nnodes=2"},
         "--rdzv-endpoint: 'h': static rendezvous needs HOST:PORT");
+    refused(
+        {"--nnodes=2", "--node-rank=0", "--rdzv-endpoint=a,b"},
+        "--rdzv-endpoint: 'a,b': with static rendezvous (--node-rank) there is one endpoint");
     refused({"--master-port=0"}, "--master-port: '0': accepted are 1 to 65535");
     refused({"--master-port=x"}, "--master-port: 'x': accepted are 1 to 65535");
     refused({"--master-port=65536"}, "--master-port: '65536': accepted are 1 to 65535");
