@@ -165,6 +165,21 @@ TEST_CASE("sdk: a sharded checkpoint is loaded from the folders of several hosts
     CHECK(back == saved);
 }
 
+TEST_CASE("sdk: a loaded sharded checkpoint is the one that was saved, and can be saved again") {
+    const TemporaryFolder folder;
+    values_after(2, adam_w, [&](ShardedOptimizer& model) {
+        const ShardedFolder sharded(folder.path);
+        take_step(model, 1);
+        model.save(sharded, at(0, 1));
+        auto found = model.load_newest(sharded);
+        require(found && found->tensors.size() == at(0, 1).tensors.size(), "other tensors");
+        found->step = 2;
+        model.save(sharded, *found);
+        found = model.load_newest(sharded);
+        require(found && found->step == 2, "it was not saved again");
+    });
+}
+
 TEST_CASE("sdk: no checkpoint, or none that is complete, is nothing to load") {
     const TemporaryFolder folder;
     CHECK(loaded(folder.path / "missing", 2).complaints == none(2));

@@ -172,12 +172,19 @@ TEST_CASE("sdk: after a lost peer a sharded optimizer repeats the error") {
         } catch (const Error& error) {
             first = error.what();
         }
-        try {
-            model.await_parameters();
-            require(false, "the parameters can be used");
-        } catch (const Error& error) {
-            require(error.what() == first, error.what() + std::string{" after "} + first);
-        }
+        const auto repeats = [&](const auto& call) {
+            try {
+                call();
+            } catch (const Error& error) {
+                return require(
+                    error.what() == first, error.what() + std::string{" after "} + first);
+            }
+            require(false, "it was allowed");
+        };
+        repeats([&] { model.await_parameters(); });
+        repeats([&] { model.zero_gradients(); });
+        repeats([&] { model.broadcast_parameters(); });
+        repeats([&] { model.save(ShardedFolder("never made"), {}); });
     });
     CHECK(complaints == none(2));
 }

@@ -195,7 +195,6 @@ void Reducer::State::step(const std::function<void()>& update) {
 }
 
 void Reducer::State::replay(const std::function<void()>& launch) {
-    require_alive();
     require_nothing_in_flight("replay");
     if (!gpu_) throw UsageError("replay needs a group on GPUs");
     require_no_capture("replay");
@@ -218,7 +217,6 @@ float Reducer::State::clip_gradients(float max_norm) {
 }
 
 const float* Reducer::State::enqueue_clip(float max_norm) {
-    require_alive();
     require_nothing_in_flight("clip_gradients");
     if (!(max_norm > 0)) throw UsageError("clip_gradients needs a norm above zero");
     auto* gradients = memory_.gradients();
@@ -237,7 +235,6 @@ const float* Reducer::State::enqueue_clip(float max_norm) {
 }
 
 int Reducer::State::join() {
-    require_alive();
     require_nothing_in_flight("join");
     if (!options_.uneven_inputs)
         throw UsageError("join needs the option uneven_inputs, on every rank");
@@ -354,6 +351,7 @@ void Reducer::State::require_alive() const {
 }
 
 void Reducer::State::require_nothing_in_flight(const char* call) const {
+    require_alive();
     if (step_is_no_sync_) throw UsageError(std::string{call} + " between mark_ready and finish");
 }
 

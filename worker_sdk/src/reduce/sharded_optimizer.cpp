@@ -202,6 +202,7 @@ void ShardedOptimizer::State::require_alive() const {
 }
 
 void ShardedOptimizer::State::require_nothing_in_flight(const char* call) const {
+    require_alive();
     if (!tracker_.order().empty() || gradients_ == Gradients::reduced)
         throw UsageError(std::string{call} + " between mark_ready and step");
 }
@@ -417,6 +418,9 @@ std::optional<Checkpoint> ShardedOptimizer::State::load_newest(
     auto found = folder.load_newest(group_, tensor_parts(), passed_over);
     if (found) {
         committed_steps_ = static_cast<std::uint64_t>(found->integer(steps_key));
+        // Added by `save`, which would add it twice if the caller saves this checkpoint again.
+        std::erase_if(
+            found->tensors, [](const Tensor& tensor) { return tensor.name == steps_key; });
         for (const auto& piece : plan_.pieces)
             narrow_from_master(piece);
         for (std::size_t bucket = 0; bucket < gathers_.size(); ++bucket)
