@@ -53,6 +53,12 @@ control::Join join_message(const AgentData& agent) {
     return join;
 }
 
+/// This node has workers that can be held, and a server that knows of such.
+bool has_recoverable(const AgentData& agent) {
+    return agent.link.version() >= control::recovery_since && agent.group() != nullptr &&
+           agent.group()->has_recoverable();
+}
+
 control::Resume resume_message(const AgentData& agent, Instant now) {
     control::Resume resume;
     resume.join = join_message(agent);
@@ -66,10 +72,8 @@ control::Resume resume_message(const AgentData& agent, Instant now) {
     }
     if (agent.link.version() >= control::resize_since) resume.resized = agent.resized;
     if (agent.link.version() >= control::drained_since) resume.drained = agent.drained;
-    if (agent.link.version() >= control::recovery_since) {
-        resume.kept = agent.kept();
-        resume.is_recoverable = agent.group() != nullptr && agent.group()->has_recoverable();
-    }
+    if (agent.link.version() >= control::recovery_since) resume.kept = agent.kept();
+    resume.is_recoverable = has_recoverable(agent);
     if (agent.round) {
         const auto& failures = agent.round->failures;
         resume.assignment = agent.round->assignment;
@@ -112,11 +116,9 @@ void greet(AgentStep& step) {
         if (agent.stores.fresh()) notify_link(step, ServerLink::GreetingMade{join_message(agent)});
         return;
     }
-    auto resume = resume_message(agent, step.now);
-    const bool is_recoverable = resume.is_recoverable;
-    notify_link(step, ServerLink::GreetingMade{std::move(resume)});
+    notify_link(step, ServerLink::GreetingMade{resume_message(agent, step.now)});
     if (!agent.round) return;
-    agent.round->is_recoverable_reported = is_recoverable;
+    agent.round->is_recoverable_reported = has_recoverable(agent);
     agent.round->reported = agent.round->reached;
     agent.round->reported.is_ready = agent.is_ready();
     agent.round->reported_kept = agent.kept();
@@ -143,8 +145,7 @@ void report_progress(AgentStep& step) {
 void send_started(AgentStep& step) {
     auto& agent = step.agent;
     control::Started started{agent.round->assignment.round, agent.fence.reported_reach()};
-    started.is_recoverable = agent.link.version() >= control::recovery_since &&
-                             agent.group() != nullptr && agent.group()->has_recoverable();
+    started.is_recoverable = has_recoverable(agent);
     agent.round->is_recoverable_reported = started.is_recoverable;
     step.send(started);
 }
@@ -168,8 +169,8 @@ void report_started(AgentStep& step) {
 void report_recoverable(AgentStep& step) {
     auto& agent = step.agent;
     const bool is_news = agent.phase == AgentPhase::running && agent.round->reported.has_started &&
-                         !agent.round->is_recoverable_reported && agent.group()->has_recoverable();
-    if (is_news && agent.link.version() >= control::recovery_since) send_started(step);
+                         !agent.round->is_recoverable_reported && has_recoverable(agent);
+    if (is_news) send_started(step);
 }
 
 }  // namespace

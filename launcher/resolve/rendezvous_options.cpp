@@ -341,8 +341,7 @@ Result<From<Endpoint>> master_endpoint(const Resolving& job) {
                 given->origin,
                 given->text,
                 "with static rendezvous (--node-rank) there is one endpoint, where node 0 serves; "
-                "a "
-                "list is for nodes without --node-rank");
+                "a list is for nodes without --node-rank");
         const auto endpoint = read_endpoint(*given, no_port);
         if (!endpoint) return endpoint.error();
         if (endpoint->port == no_port)

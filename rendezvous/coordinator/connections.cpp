@@ -213,7 +213,6 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
         return lose(step, member, "it came back acting in another round");
 
     step.send(member, step.job.identity.resumed());
-    if (resume.is_recoverable && reported == current) note_recoverable(step, member);
     if (reported < current) {
         // The node's assignment to this round was lost with the connection.
         member.kept = resume.kept;
@@ -221,6 +220,7 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
         step.send(member, job.round->assignment_for(member));
         return repeat_save(step, member);
     }
+    if (resume.is_recoverable) note_recoverable(step, member);
     if (job.is<Running>()) {
         step.send(member, job.round->assignment_for(member));
         repeat_save(step, member);
@@ -234,7 +234,7 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
     switch (resume.state) {
         case control::NodeState::starting: break;
         case control::NodeState::running:
-            on_started(step, member, {reported, resume.reached, resume.is_recoverable});
+            on_started(step, member, {reported, resume.reached});
             break;
         // The node's next message (failed, leave or ready) has the reason.
         case control::NodeState::stopping: break;

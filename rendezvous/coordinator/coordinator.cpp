@@ -24,6 +24,8 @@ constexpr std::string_view default_run_id = "none";
 constexpr Duration retry_when_over = 1s;
 /// After this time another server may be the leader.
 constexpr Duration retry_elsewhere = 1s;
+/// The longest part of a scheduler's name, which leaves room for a suffix.
+constexpr std::size_t most_given_bytes = 128;
 
 control::Refused not_leading() {
     return {
@@ -31,9 +33,6 @@ control::Refused not_leading() {
         .retry = retry_elsewhere,
         .does_not_lead = true};
 }
-
-/// The longest part of a scheduler's name, which leaves room for a suffix.
-constexpr std::size_t most_given_bytes = 128;
 
 /// How long nodes are turned away that know another record of a job that has just begun here. A
 /// leader that cannot reach this host, elected by voters that these nodes cannot reach, has ended

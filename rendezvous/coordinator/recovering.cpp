@@ -197,7 +197,7 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
     else if (was_stopping)
         stop_member(step, member);
     if (resume.state == control::NodeState::running)
-        on_started(step, member, {reported, resume.reached, resume.is_recoverable});
+        on_started(step, member, {reported, resume.reached});
     if (is_done) on_succeeded(step, member, reported);
 }
 
